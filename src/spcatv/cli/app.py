@@ -44,6 +44,7 @@ SHELLS = ("bash", "zsh", "fish")
 # Headings of options. Those of ARRAY, IMAGES and BIDS go with such inputs alone; those of RUN do not change
 # the numbers of the results.
 INPUT, ARRAY, IMAGES = "what to read", "an array instead of images", "how images are read"
+FIELDS = "a field of NetCDF (.nc) or Zarr (.zarr)"
 BIDS, RUN = "which images of --bids (several values: any of them)", "the run"
 PAGE = "what to write"
 GRID_HINT = "leave the option out to compare the default values, or separate values by spaces"
@@ -79,8 +80,8 @@ BIDS_FILTERS = {
 }
 
 FIT_TEXT = """\
-Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2) or of an array:
-coherent regions that vary together. Writes maps, scores, the model, and which
+Find a few components of images (NIfTI, GIFTI, FreeSurfer, CIFTI-2), NetCDF, Zarr, or an
+array: coherent regions that vary together. Writes maps, scores, the model, and which
 components random halves of the samples confirm."""
 FIT_EXAMPLES = """\
 examples:
@@ -89,6 +90,7 @@ examples:
   spca-tv fit 'maps/*.nii.gz' --sparsity 0.7,0.8,0.9 --smoothness 0.5 -o results
   spca-tv fit people.tsv --confounds people.tsv --confounds-columns age,sex -o results
   spca-tv fit 'sub-*/surf/?h.thickness.mgh' --surface lh.pial rh.pial -o results
+  spca-tv fit sst.nc --variable sst --weights coslat --output results
   spca-tv fit --config results/desc-SPCATV_config.toml --output again
 """
 SELECT_TEXT = """\
@@ -257,6 +259,10 @@ def _add_inputs(parser: Parser) -> None:
     add("--voxel-size X,X,...", CommaList(number), "sizes of a cell of --array along its axes")
     add("--periodic AXIS,...", CommaList(integer(at_least=0)),
         "axes of --array, counted from 0, that close on themselves (longitude, hour of the day)")
+    add = parser.in_group(FIELDS)
+    _add_variable(add)
+    add("--weights", ("coslat",),
+        "weight cells by the square root of the cosine of their latitude, so that they count by their area")
     add = parser.in_group(IMAGES)
     add("--surface LH RH", path_or(NO_HEMISPHERE),
         f"meshes (GIFTI, FreeSurfer); {NO_HEMISPHERE} for a hemisphere without data")
@@ -289,6 +295,11 @@ def _add_inputs(parser: Parser) -> None:
         "folder that keeps what was read of the images for the next run; needed if their rows do not fit "
         "into memory, or into --memory")
     _add_filters(parser)
+
+
+def _add_variable(add: Add) -> None:
+    add("--variable NAME", words, "variable to read (default: the only one with samples and places)")
+    add("--dim NAME,...", CommaList(words), "dimensions of the samples (default: time)")
 
 
 def _add_exclude(add: Add) -> None:

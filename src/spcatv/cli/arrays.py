@@ -16,6 +16,7 @@ from spcatv._util.files import file_state, open_regular
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.config import Options
+from spcatv.cli.inputs import FIELD_SUFFIXES
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import Budget, bytes_text
@@ -163,6 +164,8 @@ def _load_samples(file: Path) -> Array:
 def load_array(file: Path) -> Array:
     """Read an array of numbers from a .npy, .npz, .csv or .tsv file; nothing in the file is executed."""
     suffix = file.suffix.lower()
+    if suffix in FIELD_SUFFIXES:
+        raise InputError(f"{file} is read without --array: spca-tv fit {file}")
     if suffix not in ARRAY_SUFFIXES:
         raise InputError(f"{file} is not an array; the formats are {', '.join(ARRAY_SUFFIXES)}")
     try:

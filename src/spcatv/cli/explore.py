@@ -7,6 +7,7 @@ from typing import Any
 
 from spcatv.cli.app import build_parser
 from spcatv.cli.config import Options, command_line
+from spcatv.cli.fields import FieldSamples
 from spcatv.cli.images import IMAGE_DTYPE
 from spcatv.model import read_model
 from spcatv.results import SampleSet
@@ -18,7 +19,7 @@ from spcatv.selection.exploration import Exploration
 def write_explorer(folder: Path, options: Options, samples: SampleSet, exploration: Exploration) -> None:
     """Write the page into a results folder that holds the model of the recommended setting."""
     # imported here: pages need an extra
-    from spcatv.report.explorer import explorer_page, python_line
+    from spcatv.report.explorer import around_field, explorer_page, python_line
 
     model: Any = restore_model(read_model(folder / MODEL))
     fit_options = build_parser().commands["fit"].options
@@ -42,10 +43,17 @@ def write_explorer(folder: Path, options: Options, samples: SampleSet, explorati
     images = options.images if options.array is None else ["X"]
     is_pattern = len(images) == 1 and isinstance(images[0], str) and any(c in images[0] for c in "*?[")
     source = "X" if options.array is not None else repr(images[0]) if is_pattern else "images"
+    fields = isinstance(samples, FieldSamples)
+    source = "X" if fields else source
     with_confounds = samples.adjustment.confounds is not None
+    parameters = model.get_params() | ({"structure": None} if fields else {})
     lines = [
-        python_line(type(model), {**model.get_params(), **setting}, source, with_confounds)
+        python_line(type(model), {**parameters, **setting}, source, with_confounds)
         for setting in exploration.settings
     ]
+    if fields:
+        arguments = [f"weights={options.weights!r}"] if options.weights else []
+        dim = options.dim or ("time",)
+        lines = [around_field(line, arguments, dim[0] if len(dim) == 1 else dim) for line in lines]
     page = explorer_page(exploration, model, {"Command line": commands, "Python": lines}, title=options.title)
     page.save_as_html(folder / EXPLORER)

@@ -25,6 +25,8 @@ SampleFiles = tuple[Path, ...]
 
 LIST_SUFFIXES = (".txt",)
 ARRAYS = (".npy", ".npz")
+# files of netCDF, folders of Zarr
+FIELD_SUFFIXES = (".nc", ".nc4", ".cdf", ".zarr")
 # an Analyze or NIfTI pair is one image
 HEADER, VALUES = ".hdr", ".img"
 # Entries of subfolders that are searched to word an error.
@@ -46,6 +48,14 @@ def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple
     return tuple(samples)
 
 
+def is_field(files: Sequence[SampleFiles] | None) -> bool:
+    """Return whether the files are those of fields, read with xarray; an InputError refuses a mixture."""
+    kinds = {file.suffix.lower() in FIELD_SUFFIXES for sample in files or () for file in sample}
+    if len(kinds) > 1:
+        raise InputError("the files are of two kinds, NetCDF or Zarr and images; give one kind")
+    return kinds == {True}
+
+
 def _expand(source: Source, path_column: str | None, *, in_list: bool = False) -> Iterator[SampleFiles]:
     """Find the files of a path or a pattern; with `in_list`, a list names it, and it is no list itself."""
     if isinstance(source, tuple):
@@ -59,7 +69,9 @@ def _expand(source: Source, path_column: str | None, *, in_list: bool = False) -
             raise InputError(f"no file matches {source!r}")
     for each in map(_existing, found):
         suffix = each.suffix.lower()
-        if each.is_dir():
+        if suffix in FIELD_SUFFIXES:
+            yield (each,)
+        elif each.is_dir():
             yield from _folder_images(each)
         elif suffix in LIST_SUFFIXES:
             if in_list:

@@ -14,13 +14,14 @@ import numpy as np
 from spcatv._util.matching import match_rows
 from spcatv._util.parameters import FIT
 from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
-from spcatv.cli.app import ARRAY, IMAGES
+from spcatv.cli.app import ARRAY, FIELDS, IMAGES
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
 from spcatv.cli.display import complain, safe_print, show_page, show_progress, show_warnings
 from spcatv.cli.explore import write_explorer
+from spcatv.cli.fields import read_fields
 from spcatv.cli.images import IMAGE_DTYPE, read_images
-from spcatv.cli.inputs import SampleFiles, find_bids_images, participants_of, sample_files
+from spcatv.cli.inputs import SampleFiles, find_bids_images, is_field, participants_of, sample_files
 from spcatv.cli.parser import InputError, TableColumn, input_errors
 from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
 from spcatv.cli.summary import summary_text
@@ -122,6 +123,8 @@ def read_samples(request: Request) -> SampleSet:
     if request.found and not request.options.quiet:
         safe_print(request.found)
     current_listener().hear(StageStarted("Reading", len(request.files), "inputs"))
+    if is_field(request.files):
+        return read_fields(request.options, request.files)
     return read_images(request.options, request.files)
 
 
@@ -155,7 +158,7 @@ def make_request(arguments: argparse.Namespace, check: Callable[[Options], Optio
     with input_errors(ValueError, TypeError):
         options = check(options)
     files = _files(options, arguments.options)
-    if files is not None and options.dtype is None:
+    if files is not None and options.dtype is None and not is_field(files):
         options = replaced(options, dtype=IMAGE_DTYPE)  # the configuration records the effective value
     config = config_text(options, arguments.options, files, name=CONFIG)
     return Request(options, files, config, found)
@@ -166,10 +169,17 @@ def _files(options: Options, table: OptionTable) -> tuple[SampleFiles, ...] | No
     if options.array is None:
         refuse(options, table, ARRAY, "--array")
         files = sample_files(options.images, path_column=options.path_column)
+        if is_field(files):
+            refuse(options, table, IMAGES, "images")
+            if options.mask is not None:
+                raise InputError("--mask does not go with NetCDF or Zarr: cells without data are left out")
+            return files
+        refuse(options, table, FIELDS, "NetCDF (.nc) or Zarr (.zarr)")
         if options.surface is not None and options.template is not None:
             raise InputError("give either --surface or --template, not both")
         return files
     refuse(options, table, IMAGES, "images")
+    refuse(options, table, FIELDS, "NetCDF (.nc) or Zarr (.zarr)")
     return None
 
 

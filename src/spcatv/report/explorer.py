@@ -133,11 +133,7 @@ def explore(
     ]
     if is_field:
         around = _arguments(type(model), {name: outer[name] for name in ("weights", "periodic")})
-        words = ", ".join(["model", *around])
-        fit = f"model = XarraySPCATV({words}).fit(X, dim={dim!r})"
-        lines = [
-            f"from spcatv.xarray import XarraySPCATV\n{line.removesuffix('.fit(X)')}\n{fit}" for line in lines
-        ]
+        lines = [around_field(line, around, dim) for line in lines]
     return explorer_page(exploration, best, {"Python": lines}, title=title, background=background)
 
 
@@ -153,6 +149,12 @@ def python_line(kind: type, parameters: dict[str, Any], source: str, with_confou
     words = ", ".join([repr(named.pop("n_components")), *_arguments(kind, named), *setting])
     data = f"{source}, confounds=confounds" if with_confounds else source
     return f"from spcatv import {kind.__name__}\n\nmodel = {kind.__name__}({words}).fit({data})"
+
+
+def around_field(line: str, arguments: Sequence[str], dim: str | Sequence[str]) -> str:
+    """Return the Python of `python_line` for a DataArray X, with arguments of `XarraySPCATV`."""
+    fit = f"model = XarraySPCATV({', '.join(['model', *arguments])}).fit(X, dim={dim!r})"
+    return f"from spcatv.xarray import XarraySPCATV\n{line.removesuffix('.fit(X)')}\n{fit}"
 
 
 def _arguments(kind: type, parameters: dict[str, Any]) -> list[str]:

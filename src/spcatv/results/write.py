@@ -74,6 +74,8 @@ class SampleSet(ABC):
     groups: tuple[str, ...] | None = field(default=None, kw_only=True)
     # how every image compares with the others (`spcatv.images.ImageQuality`); empty for arrays
     quality: Sequence[Any] = field(default=(), kw_only=True)
+    # coordinates of the samples, such as their times, as columns of the table of scores
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
 
     @property
     @abstractmethod
@@ -108,7 +110,7 @@ def write_results(
     samples.write_model(model, folder)
     data = checked_data(model, samples.matrix, reset=False)  # within the memory of the fit
     scores = model.transform(data)
-    write_table(folder / files.MIXING, *mixing_table(samples.names, scores))
+    write_table(folder / files.MIXING, *mixing_table(samples.names, scores, samples.columns))
     ceiling = pca_cumulative_variance(
         data, n_components, center=bool(model.center), global_signal=model.global_signal
     )
@@ -145,13 +147,16 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
     return {name: known[name] if name in known else getattr(record, name) for name in tables.METRICS_COLUMNS}
 
 
-def mixing_table(names: Sequence[str], scores: FloatArray) -> tuple[dict[str, str], Iterable[Iterable[Any]]]:
+def mixing_table(
+    names: Sequence[str], scores: FloatArray, coordinates: Mapping[str, Sequence[str]] | None = None
+) -> tuple[dict[str, str], Iterable[Iterable[Any]]]:
     """Return the columns with their descriptions, and the rows, of a table of scores (n_samples, K).
 
     The first columns say whom and what a sample is about, if the names of the files do.
     """
-    about = entity_columns(names)
+    about: dict[str, Sequence[Any]] = {**entity_columns(names), **(coordinates or {})}
     columns = {name: tables.entity_description(name) for name in about}
+    columns |= dict.fromkeys(coordinates or (), "Coordinate of the sample.")
     columns["input"] = "File of the sample, and its place in the file where there are several."
     for number, name in enumerate(component_names(scores.shape[1]), start=1):
         columns[name] = f"Score of the sample on component {number}."

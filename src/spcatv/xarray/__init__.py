@@ -8,6 +8,6 @@ except ImportError as error:
     ) from error
 
 from spcatv.xarray.cf_coordinates import RepeatedMeridianWarning
-from spcatv.xarray.estimator import Field, XarraySPCATV, read_field
+from spcatv.xarray.estimator import XarraySPCATV, read_field
 
-__all__ = ["Field", "RepeatedMeridianWarning", "XarraySPCATV", "read_field"]
+__all__ = ["RepeatedMeridianWarning", "XarraySPCATV", "read_field"]

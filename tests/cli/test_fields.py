@@ -1,0 +1,134 @@
+"""NetCDF files and Zarr stores on the command line."""
+
+import numpy as np
+import pytest
+from cli_files import fields, read_tsv
+from numpy.testing import assert_allclose
+
+xr = pytest.importorskip("xarray", reason="fields are read with xarray (extra `xarray`)")
+pytest.importorskip("h5netcdf", reason="NetCDF 4 is read with h5netcdf (extra `xarray`)")
+
+from spcatv import SPCATV  # noqa: E402
+from spcatv.results import read_results  # noqa: E402
+from spcatv.xarray import XarraySPCATV  # noqa: E402
+
+QUICK = ("-k", "2", "--n-splits", "0")
+
+
+@pytest.fixture
+def sst():
+    """Monthly field with land and one cell that is missing once."""
+    values = fields(24, (8, 9)).astype(np.float32)
+    values[:, 0, :3] = np.nan
+    values[5, 7, 8] = np.nan
+    coords = {
+        "time": np.array("1990-01", "M8[M]").astype("M8[ns]") + np.arange(24) * np.timedelta64(30, "D"),
+        "lat": np.linspace(-70.0, 70.0, 8),
+        "lon": np.arange(9) * 40.0,
+    }
+    return xr.DataArray(values, coords=coords, dims=tuple(coords), name="sst", attrs={"units": "K"})
+
+
+@pytest.fixture
+def netcdf(sst, tmp_path):
+    file = tmp_path / "sst.nc"
+    sst.to_dataset().assign(months=("time", np.arange(24))).to_netcdf(file, engine="h5netcdf")
+    return file
+
+
+def expected(sst, **parameters):
+    complete = sst.where(sst.notnull().all("time"))
+    return XarraySPCATV(SPCATV(2, random_state=0), **parameters).fit(complete)
+
+
+def maps(folder, stem="desc-SPCATV_components"):
+    with xr.open_dataarray(folder / f"{stem}.nc") as found:
+        return found.load()
+
+
+def test_same_as_the_library_with_coordinates(sst, netcdf, tmp_path, done):
+    shown = done("fit", netcdf, *QUICK, "--weights", "coslat", "--output", tmp_path / "out")
+    assert "24 samples of sst on 68 cells" in shown
+    assert "4 left out" in shown
+    assert "lon goes around" in shown
+    found, model = maps(tmp_path / "out"), expected(sst, weights="coslat")
+    xr.testing.assert_allclose(found, model.components_)
+    rows = read_tsv(tmp_path / "out" / "desc-SPCATV_mixing.tsv")
+    assert [row["time"] for row in rows][:2] == ["1990-01-01", "1990-01-31"]
+    scores = model.transform(sst.where(sst.notnull().all("time")))
+    assert_allclose([float(row["component_1"]) for row in rows], scores[:, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_every_format_and_several_files_give_the_same(sst, netcdf, tmp_path, done):
+    sst[:10].to_netcdf(tmp_path / "part-1.nc", engine="scipy")
+    sst[10:].to_netcdf(tmp_path / "part-2.nc", engine="scipy")
+    inputs = {"one": netcdf, "parts": tmp_path / "part-*.nc"}
+    try:
+        sst.to_dataset().to_zarr(tmp_path / "sst.zarr", zarr_format=2, consolidated=True)
+        inputs["zarr"] = tmp_path / "sst.zarr"
+    except ImportError:  # zarr is not installed
+        pass
+    for name, source in inputs.items():
+        done("fit", source, *QUICK, "--output", tmp_path / name)
+        xr.testing.assert_identical(maps(tmp_path / name), maps(tmp_path / "one"))
+
+
+def test_configuration_repeats_the_run(netcdf, tmp_path, done):
+    done("fit", netcdf, *QUICK, "--weights", "coslat", "--output", tmp_path / "one")
+    done("fit", "--config", tmp_path / "one" / "desc-SPCATV_config.toml", "-o", tmp_path / "two")
+    xr.testing.assert_identical(maps(tmp_path / "one"), maps(tmp_path / "two"))
+
+
+def test_dimensions_of_the_samples(sst, tmp_path, done):
+    renamed = sst.isel(lat=slice(1, 7)).rename(time="month").expand_dims(member=["a"])
+    renamed.to_netcdf(tmp_path / "x.nc", engine="h5netcdf")
+    done("fit", tmp_path / "x.nc", *QUICK, "--dim", "month,member", "--output", tmp_path / "out")
+    row = read_tsv(tmp_path / "out" / "desc-SPCATV_mixing.tsv")[1]
+    assert (row["month"], row["member"]) == ("1990-01-31", "a")
+    assert maps(tmp_path / "out").dims == ("component", "lat", "lon")
+
+
+@pytest.mark.filterwarnings("ignore:the samples are in an order")
+def test_select_writes_stability_maps_and_the_explorer(netcdf, tmp_path, done):
+    options = ("--sparsity", "0.6", "0.8", "--smoothness", "1", "--no-shuffle", "--n-bootstraps", "3")
+    done("select", netcdf, *QUICK, *options, "--explore", "--output", tmp_path / "out")
+    frequency = maps(tmp_path / "out", "desc-frequency_components")
+    assert float(frequency.max()) <= 1
+    assert frequency.lat.size == 8
+    page = (tmp_path / "out" / "desc-SPCATV_explorer.html").read_text(encoding="utf-8")
+    assert f"spca-tv fit {netcdf}" in page
+    assert "XarraySPCATV(model).fit(X, dim=" in page
+
+
+def test_report_reads_the_folder(netcdf, tmp_path, done):
+    done("fit", netcdf, *QUICK, "--output", tmp_path / "out")
+    assert read_results(tmp_path / "out").scores.values.shape == (24, 2)
+    done("report", tmp_path / "out", "--variable", tmp_path / "out" / "desc-SPCATV_mixing.tsv", "component_2")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--variable", "ssh"], "has no variable ssh; its variables are sst, months"),
+        (["--variable", "months"], "none is left for the features"),
+        (["--dim", "month"], "name the dimension of samples with --dim (of time, lat, lon)"),
+        (["--mask", "mask.nc"], "--mask does not go with NetCDF"),
+        (["--standardize"], "--standardize can only be used with images"),
+        (["--bad-features", "raise"], "X is nan at time=1990-05-31"),
+    ],
+)
+def test_errors_name_what_to_do(options, message, netcdf, tmp_path, refused):
+    assert message in refused("fit", netcdf, *options, "--output", tmp_path / "out")
+
+
+def test_files_that_cannot_be_read(sst, netcdf, tmp_path, refused):
+    empty, damaged = tmp_path / "empty.nc", tmp_path / "damaged.nc"
+    empty.touch()
+    damaged.write_bytes(netcdf.read_bytes()[:3000])
+    out = ("--output", tmp_path / "out")
+    assert f"{empty} is empty" in refused("fit", empty, *out)
+    assert f"cannot read {damaged}" in refused("fit", damaged, *out)
+    sst[3:9].to_netcdf(tmp_path / "again.nc", engine="scipy")
+    message = refused("fit", netcdf, tmp_path / "again.nc", "--variable", "sst", *out)
+    assert "two samples have the same time" in message
+    assert "is read without --array" in refused("fit", "--array", netcdf, *out)
