@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from spcatv.results.layout import COMPONENT_MAPS, MODEL
 from spcatv.results.tables import write_json
 from spcatv.results.write import SampleSet
 
-if TYPE_CHECKING:
-    from spcatv.xarray.estimator import Field
-
 MAPS_TEXT = "Loading maps in the units of the data, one per component, with coordinates; NaN where left out."
 
 
@@ -28,7 +25,7 @@ MAPS_TEXT = "Loading maps in the units of the data, one per component, with coor
 class FieldSamples(SampleSet):
     """Field that was read from NetCDF files or Zarr stores."""
 
-    field: Field
+    field: Any  # the result of `spcatv.xarray.read_field`
     parameters: dict[str, Any]  # parameters of `XarraySPCATV` that `SPCATV` does not have
     files: tuple[Path, ...]
 
@@ -42,7 +39,8 @@ class FieldSamples(SampleSet):
         left_out = f", {n_left_out:,} left out (NaN in some sample, or weight 0)" if n_left_out else ""
         around = "".join(f", {name} goes around" for name in self.field.periodic_dims)
         name = self.field.layout.name or "the field"
-        return f"Read {n_samples} samples of {name} on {n_cells:,} cells ({sizes}{left_out}{around}) from {source}"
+        read = f"Read {n_samples} samples of {name} on {n_cells:,} cells"
+        return f"{read} ({sizes}{left_out}{around}) from {source}"
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `XarraySPCATV`, and its maps with coordinates."""
