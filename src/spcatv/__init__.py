@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from spcatv.estimator import SPCATV
     from spcatv.images import ImageSPCATV, ImageSPCATVCV
     from spcatv.selection import SPCATVCV
+    from spcatv.xarray import XarraySPCATV
 
-__all__ = ["SPCATV", "SPCATVCV", "ImageSPCATV", "ImageSPCATVCV", "__version__"]
+__all__ = ["SPCATV", "SPCATVCV", "ImageSPCATV", "ImageSPCATVCV", "XarraySPCATV", "__version__"]
 
 # Imported on first use: `spca-tv --help` needs none of them, and a plain fit needs no images.
 _HOMES = {
@@ -18,6 +19,7 @@ _HOMES = {
     "SPCATVCV": "spcatv.selection",
     "ImageSPCATV": "spcatv.images",
     "ImageSPCATVCV": "spcatv.images",
+    "XarraySPCATV": "spcatv.xarray",
 }
 
 

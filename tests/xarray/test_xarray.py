@@ -3,6 +3,7 @@
 import importlib.util
 import pickle
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 from spcatv import SPCATV, SPCATVCV
+from spcatv.model import ModelError, read_model
+from spcatv.selection import count_components
+from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
 
 xr = pytest.importorskip("xarray", reason="needs the extra xarray")
@@ -436,3 +440,109 @@ def test_pictures_of_other_axes(field):
     assert line.names[:2] == ("lon 0", "lon 45")
     own = XarraySPCATV(small(structure=np.ones((1, int((~LAND).sum()))), smoothness=0)).fit(field).estimator_
     assert views_of(own)[0].axes == (("row", ()), ("column", ())), "another grid has other axes"
+
+
+def test_a_saved_model_has_its_coordinates(field, tmp_path):
+    field = field.assign_coords(
+        basin=field.basin.where(field.basin > 3),  # NaN
+        lat=("lat", LAT.astype(np.float32), {"units": "degrees_north", "valid_max": np.nan}),
+        init=np.datetime64("2000-01-02T03:04:05", "ns"),
+    )
+    field = xr.Dataset({"sst": field, "air": 2 * field}).to_dataarray("variable").rename("both")
+    field.attrs = {"units": "K", "range": np.array([1, 2])}
+    model = XarraySPCATV(small(), weights="coslat").fit(field)
+    again = XarraySPCATV.load(model.save(tmp_path / "model"))
+    scores = model.transform(field)
+    xr.testing.assert_identical(again.transform(field), scores)
+    xr.testing.assert_equal(again.components_, model.components_)
+    xr.testing.assert_equal(again.weights_, model.weights_)
+    fields = again.inverse_transform(scores)
+    xr.testing.assert_equal(fields, model.inverse_transform(scores))
+    assert fields.attrs == {"units": "K", "range": [1, 2]}
+    assert fields.name == "both"
+    assert fields.lat.attrs == {"units": "degrees_north"}
+    assert again.periodic_dims_ == ("lon",)
+    xr.testing.assert_identical(again.fit(field).components_, model.components_)
+
+
+def test_a_saved_model_keeps_weights_and_a_structure_of_its_own(field, tmp_path):
+    by_lat = np.sqrt(np.cos(np.deg2rad(field.lat)))
+    own = grid(~LAND)
+    for model in (
+        XarraySPCATV(small(), weights=by_lat),
+        XarraySPCATV(small(structure=own), periodic=("lon",)),
+    ):
+        model.fit(field)
+        again = XarraySPCATV.load(model.save(tmp_path / "model"))
+        assert (again.estimator.structure is None) == (model.estimator.structure is None)
+        assert again.periodic == model.periodic
+        xr.testing.assert_identical(again.fit(field).components_, model.components_)
+
+
+def test_a_model_that_cannot_be_saved(field, tmp_path):
+    dates = field.assign_coords(basin=(("lat", "lon"), np.full((5, 8), object())))
+    with pytest.raises(ModelError, match=r"coordinate 'basin' .*X.drop_vars\('basin'\)"):
+        XarraySPCATV(small()).fit(dates).save(tmp_path / "model")
+    search = SPCATVCV(1, sparsity=0.8, smoothness=1.0, cv=2, standardize=True)
+    with pytest.raises(ModelError, match="standardize=True cannot be saved"):
+        XarraySPCATV(search).fit(field).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_damaged_grid_is_an_error(field, tmp_path):
+    model = XarraySPCATV(small()).fit(field)
+    saved = read_model(model.save(tmp_path / "model"))
+    for wrong in (saved.arrays["grid.cells"][::-1], saved.arrays["grid.cells"][1:]):
+        with pytest.raises(ModelError, match="cells of the grid do not fit"):
+            XarraySPCATV.restore(replace(saved, arrays={**saved.arrays, "grid.cells": wrong}))
+    state = {**saved.fitted["grid"], "shape": [5, 9]}
+    with pytest.raises(ModelError, match="conflicting sizes"):
+        XarraySPCATV.restore(replace(saved, fitted={**saved.fitted, "grid": state}))
+    with pytest.raises(ModelError, match="of kind 'XarraySPCATV', not 'SPCATV'"):
+        SPCATV.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_halves_and_resamples_take_data_arrays(field, search):
+    estimator = SPCATVCV(1, sparsity=0.8, smoothness=1.0, cv=2, standardize=True) if search else small()
+    model = XarraySPCATV(estimator).fit(field)
+    rows = field.values.reshape(N, -1)[:, ~LAND.ravel()]
+    expected = model.estimator_
+    if search:
+        rows, expected = rows * expected.adjustment_.factor, expected.best_estimator_
+    for function, options in ((split_halves, {"n_splits": 2}), (bootstrap_components, {"n_resamples": 2})):
+        found = function(model, field, random_state=0, **options)
+        same = function(expected, rows, random_state=0, **options)
+        np.testing.assert_array_equal(found.components, expected.components_)
+        for name in ("dice", "cosine"):
+            np.testing.assert_allclose(getattr(found, name), getattr(same, name))
+    assert split_halves(clone(model), field, n_splits=1, random_state=0).n_half == N // 2
+
+
+def test_the_number_of_components_is_counted(field):
+    model = XarraySPCATV(small(n_components="auto"), weights="coslat").fit(field)
+    X, fitted = plain(field, coslat())
+    count = count_components(fitted, X)
+    assert model.count_.reason == count.reason
+    assert model.components_.sizes["component"] == count.n_components == 1
+    search = SPCATVCV("auto", sparsity=0.8, smoothness=1.0, cv=2, standardize=True)
+    count = count_components(fitted, X / coslat(), standardize=True)
+    assert XarraySPCATV(search).fit(field).components_.sizes["component"] == count.n_components
+    assert model.set_params(estimator__n_components=2).fit(field).count_ is None
+
+
+def test_the_report_of_data_arrays(field, tmp_path):
+    for name in ("matplotlib", "jinja2"):
+        pytest.importorskip(name, reason="needs the extra report")
+    from spcatv.report import generate_report
+
+    model = XarraySPCATV(SPCATV("auto", sparsity=0.8), weights="coslat").fit(field)
+    html = model.generate_report(data=field).html
+    assert "2001-03-01" in html, "samples have the names of their coordinates"
+    assert "XarraySPCATV(estimator=SPCATV(n_components=" in html.replace("&#39;", "'")
+    assert "stands out" in html, "the count of components"
+    assert "near lat " in html
+    with pytest.raises(ValueError, match="is not that of the fit"):
+        model.generate_report(data=field[:, ::-1])
+    saved = generate_report(model.save(tmp_path / "model")).html
+    assert "near lat " in saved, "a saved model has coordinates"

@@ -145,6 +145,9 @@ def gather(
     halves: Any = None,
 ) -> ReportInputs:
     """Gather and check the inputs of a report; for the parameters see `spcatv.report.generate_report`."""
+    asked = source
+    if hasattr(source, "as_arrays"):  # XarraySPCATV
+        source, data, names = source._report_inputs(data, names)
     try:
         found = find(source)
     except ResultsError as error:
@@ -167,12 +170,13 @@ def gather(
         "scores": scores,
         "stability": found.stability if stability is None else stability,
         "halves": found.halves if halves is None else halves.reproducibility,
+        "count": found.count or getattr(asked, "count_", None),
         "quality": found.quality or getattr(model, "quality_", ()),
     }
     return ReportInputs(
         **{**vars(found), **known},
         title=title or "Structured sparse principal components",
-        repeat=_repeat(source, found),
+        repeat=_repeat(asked, found),
         variance=variance_of(model, None if scores is None else scores.values, ceiling),
         groups=_column(groups, "group", scores),
         variable=_variable(variable, scores),
@@ -262,15 +266,23 @@ def _repeat(source: Any, found: Results) -> str:
         config = shlex.quote(str(found.config_file))
         return f"spca-tv {command} --config {config} --output ANOTHER_FOLDER"
     model = source if hasattr(source, "get_params") else found.model
-    kind, version = type(model), found.saved.versions.get("spca-tv", "")
-    defaults = kind().get_params(deep=False)
+    inner = getattr(model, "estimator", None)  # of an XarraySPCATV
+    names = ", ".join(type(each).__name__ for each in (inner, model) if each is not None)
+    version = found.saved.versions.get("spca-tv", "")
+    return f"from spcatv import {names}  # spca-tv {version}\n{_call(model)}.fit(...)"
+
+
+def _call(model: Any) -> str:
+    """Return the Python that creates an estimator; values that are no short literals become dots."""
+    defaults = type(model)().get_params(deep=False)
     arguments = [
-        f"{name}={value!r}" if _is_short(value) else f"{name}=..."
+        f"{name}={value!r}"
+        if _is_short(value)
+        else f"{name}={_call(value) if hasattr(value, 'fit') else '...'}"
         for name, value in model.get_params(deep=False).items()
         if name in defaults and not _same(value, defaults[name])
     ]
-    imports = f"from spcatv import {kind.__name__}  # spca-tv {version}"
-    return f"{imports}\n{kind.__name__}({', '.join(arguments)}).fit(...)"
+    return f"{type(model).__name__}({', '.join(arguments)})"
 
 
 def _is_short(value: Any) -> bool:

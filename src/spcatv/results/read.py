@@ -101,9 +101,13 @@ def open_model(folder: Path) -> SavedModel:
 
 
 def restore_model(saved: SavedModel) -> Any:
-    """Return the fitted `SPCATV` or `ImageSPCATV` that a model folder describes."""
+    """Return the fitted `SPCATV`, `ImageSPCATV` or `XarraySPCATV` that a model folder describes."""
     if saved.kind == "SPCATV":
         return restore_estimator(SPCATV, saved)
+    if saved.kind == "XarraySPCATV":
+        from spcatv.xarray import XarraySPCATV  # needs the extra `xarray`
+
+        return XarraySPCATV.restore(saved)
     # needs the extra `images`
     from spcatv.images import ImageSPCATV
 
@@ -138,6 +142,8 @@ def read_results(folder: Path) -> Results:
     """
     saved = open_model(folder)
     model = restore_model(saved)
+    if saved.kind == "XarraySPCATV":
+        model = model.estimator_  # with the axes of the grid, and components as an array
     results = results_folder(folder)
     n_components = len(model.components_)
     return Results(

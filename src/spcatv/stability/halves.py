@@ -23,7 +23,7 @@ from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import StageStarted
 from spcatv.selection.components import count_components
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
-from spcatv.stability.refits import Reference, fit_samples, reference_fit, some_samples
+from spcatv.stability.refits import Reference, as_arrays, fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
@@ -218,10 +218,10 @@ def split_halves(
 
     Parameters
     ----------
-    estimator : SPCATV
+    estimator : SPCATV or XarraySPCATV
         A model, fitted to X or not. If it is fitted its components are the reference that the components of
         both halves are matched to, otherwise a fit to X is made; it is not changed.
-    X : array-like of shape (n_samples, n_features)
+    X : array-like of shape (n_samples, n_features), or DataArray
         Data; halves are read where they lie, and not copied.
     n_splits : int, default=10
         Splits; each costs two fits of half of the samples.
@@ -257,6 +257,7 @@ def split_halves(
     >>> [(component.rank, component.verdict) for component in result.reproducibility]
     [(1, 'confirmed'), (2, 'not confirmed')]
     """
+    estimator, X = as_arrays(estimator, X)
     n_fits = checked_count(n_splits, "n_splits")
     with checkpointing(checkpoint):
         reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)

@@ -43,6 +43,11 @@ class Reference:
         return ((*shared, *own, seed, number, norm_fraction) for number, seed in seeds)
 
 
+def as_arrays(estimator: Any, X: Any) -> tuple[SPCATV, Any]:
+    """Return the SPCATV and the matrix of an XarraySPCATV and its data; others as they are."""
+    return estimator.as_arrays(X) if hasattr(estimator, "as_arrays") else (estimator, X)
+
+
 def reference_fit(
     estimator: SPCATV,
     X: Any,

@@ -19,7 +19,7 @@ from spcatv.model import recordable
 from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import StageStarted
 from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, without_failures, workers
-from spcatv.stability.refits import fit_samples, reference_fit, some_samples
+from spcatv.stability.refits import as_arrays, fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
@@ -142,10 +142,10 @@ def bootstrap_components(
 
     Parameters
     ----------
-    estimator : SPCATV
+    estimator : SPCATV or XarraySPCATV
         A model, fitted to X or not. If it is fitted its components are the reference, otherwise a fit to X
         is made; it is not changed.
-    X : array-like of shape (n_samples, n_features)
+    X : array-like of shape (n_samples, n_features), or DataArray
         Data.
     n_resamples : int, default=100
         Resamples: N samples drawn with replacement.
@@ -191,6 +191,7 @@ def bootstrap_components(
     >>> [(region.features[[0, -1]].tolist(), region.bootstrap_frequency) for region in result.regions]
     [([20, 39], 1.0)]
     """
+    estimator, X = as_arrays(estimator, X)
     n_fits = checked_count(n_resamples, "n_resamples")
     with checkpointing(checkpoint):
         reference = reference_fit(estimator, X, groups, n_jobs, standardize=standardize, confounds=confounds)

@@ -8,6 +8,7 @@ except ImportError as error:
     ) from error
 
 from spcatv.xarray.cf_coordinates import RepeatedMeridianWarning
-from spcatv.xarray.estimator import XarraySPCATV, read_field
+from spcatv.xarray.conversion import read_field
+from spcatv.xarray.estimator import XarraySPCATV
 
 __all__ = ["RepeatedMeridianWarning", "XarraySPCATV", "read_field"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.types import FloatArray
+from spcatv._util.types import Array, FloatArray
 from spcatv._util.warn import warn_user
 
 CIRCLE = 360.0  # degrees
@@ -55,12 +55,21 @@ def grid_axes(template: Any) -> tuple[GridAxis, ...]:
         axes.append(
             GridAxis(
                 str(name),
-                tuple(f"{value:g}" if values.dtype.kind == "f" else str(value) for value in values),
+                labels_of(values),
                 next((kind for kind in NAMES if known and is_coordinate(kind, name, attributes)), ""),
                 -direction if attributes.get("positive") == "down" else direction,
             )
         )
     return tuple(axes)
+
+
+def labels_of(values: Array) -> tuple[str, ...]:
+    """Return the values of a coordinate as text, dates without trailing zeros."""
+    if values.dtype.kind == "M":
+        return tuple(
+            np.datetime_as_string(values, unit="D" if (values == values.astype("M8[D]")).all() else "s")
+        )
+    return tuple(f"{value:g}" if values.dtype.kind == "f" else str(value) for value in values)
 
 
 def is_coordinate(kind: str, name: Any, attributes: Mapping[Any, Any]) -> bool:

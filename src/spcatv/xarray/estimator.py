@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import xarray as xr
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.data.protocol import float_dtype
 from spcatv.estimator import SPCATV
-from spcatv.structure import GridStructure, grid
-from spcatv.xarray.cf_coordinates import coslat_weights, grid_axes, periodic_dims
+from spcatv.estimator.spcatv import ComponentsMixin
+from spcatv.model import SavedModel, read_model, write_model
+from spcatv.selection import ComponentCount, count_components
+from spcatv.xarray._persistence import KIND, fitted_state, restore_fitted
+from spcatv.xarray.cf_coordinates import grid_axes, labels_of
+from spcatv.xarray.conversion import (
+    COMPONENT,
+    Dims,
+    Field,
+    checked_array,
+    coords_without,
+    counts_of,
+    matrix_of,
+    read_field,
+    refuse_gaps,
+    refuse_other_grid,
+)
 
 if TYPE_CHECKING:
-    from spcatv.report import Report
-
-COMPONENT = "component"
-# Kinds of dtypes of coordinates that are names: cells along them are no neighbours.
-NAME_KINDS = "OUST"
-
-Dims = tuple[Hashable, ...]
+    pass
 
 
-class XarraySPCATV(BaseEstimator):
+class XarraySPCATV(ComponentsMixin, BaseEstimator):
     """SPCATV of a DataArray, with loading maps and scores as DataArrays with the same coordinates.
 
     One or more dimensions of the DataArray are samples, all others are axes of a grid. Cells that are NaN in
@@ -45,7 +53,9 @@ class XarraySPCATV(BaseEstimator):
     ----------
     estimator : SPCATV, SPCATVCV or None, default=None
         Estimator for the matrix of samples and cells; ``None`` is ``SPCATV()``. If its `structure` is
-        None, it gets the grid; another structure must have as many features as `mask_` has cells.
+        None, it gets the grid; another structure must have as many features as `mask_` has cells. With
+        ``n_components="auto"`` it gets the number of components that stand out of noise
+        (`spcatv.selection.count_components`).
     weights : "coslat", DataArray, array-like or None, default=None
         Weights by which the data are multiplied. "coslat": the square root of the cosine of the latitude, so
         that the variance of a cell counts in proportion to its area. An array has the shape of the feature
@@ -67,6 +77,8 @@ class XarraySPCATV(BaseEstimator):
         Weights.
     singular_values_, explained_variance_, explained_variance_ratio_ : DataArray over "component"
         As for `SPCATV`, of the weighted data.
+    count_ : ComponentCount or None
+        The count of components that chose their number, with ``n_components="auto"``.
     sample_dims_, feature_dims_, periodic_dims_ : tuple of str
         Dimensions of the samples, of the grid, and of the grid that are periodic.
     estimator_ : SPCATV or SPCATVCV
@@ -96,6 +108,9 @@ class XarraySPCATV(BaseEstimator):
     >>> bool(np.isclose(model.score(field), -((model.weights_ * (field - fields)) ** 2).sum() / 40))
     True
     >>> xr.testing.assert_equal(model.fit_transform(field, dim="time"), scores)
+    >>> xr.testing.assert_equal(XarraySPCATV.load(model.save("model")).transform(field), scores)
+    >>> model.generate_report(data=field, title="Sea").save_as_html("report.html").name
+    'report.html'
     >>> model.explore(field, sparsity=[0.8, 0.9], smoothness=[1.0]).save_as_html("explorer.html").name
     'explorer.html'
     """
@@ -125,6 +140,10 @@ class XarraySPCATV(BaseEstimator):
             raise ValueError("standardize=True would undo the weights; give weights=None")
         if estimator.structure is None:
             estimator.set_params(structure=field.structure)
+        self.count_ = None
+        if isinstance(estimator.n_components, str) and estimator.n_components == "auto":
+            self.count_ = _counted(estimator, field.matrix)
+            estimator.set_params(n_components=self.count_.n_components)
         return self.adopt_fit(estimator.fit(field.matrix), field)
 
     def adopt_fit(self, estimator: Any, field: Field) -> XarraySPCATV:
@@ -162,16 +181,13 @@ class XarraySPCATV(BaseEstimator):
     def _store_maps(self) -> None:
         """Set the fitted attributes that are DataArrays."""
         layout = self._layout
-        fitted = getattr(self.estimator_, "best_estimator_", self.estimator_)
+        fitted = self._model()
         fitted.grid_axes_ = grid_axes(layout.template)  # for its report
         numbers = xr.Dataset(coords={COMPONENT: np.arange(1, len(fitted.components_) + 1)})
         self.components_ = layout.maps(fitted.components_, (COMPONENT,), numbers).rename("components")
         self.mean_ = layout.maps(fitted.mean_[None], (), xr.Dataset()).rename("mean")
         self.mask_ = layout.template.copy(data=layout.mask).rename("mask")
-        self.weights_ = None
-        if layout.weights is not None:
-            values = _spread(layout.cells, None, layout.template.size, layout.weights[None])
-            self.weights_ = layout.template.copy(data=values.reshape(layout.template.shape)).rename("weights")
+        self.weights_ = layout.weight_map
         for name in ("singular_values", "explained_variance", "explained_variance_ratio"):
             values = getattr(fitted, f"{name}_")
             setattr(self, f"{name}_", xr.DataArray(values, dims=COMPONENT, coords=numbers.coords, name=name))
@@ -208,7 +224,7 @@ class XarraySPCATV(BaseEstimator):
         X, sample_dims, rows = self._rows_of(X)
         scores = self.estimator_.transform(rows)
         shape = (*(X.sizes[name] for name in sample_dims), scores.shape[1])
-        coords = _coords_without(X, self.feature_dims_).coords
+        coords = coords_without(X, self.feature_dims_).coords
         array = xr.DataArray(scores.reshape(shape), dims=(*sample_dims, COMPONENT), coords=coords)
         return array.assign_coords({COMPONENT: self.components_[COMPONENT]}).rename("scores")
 
@@ -227,39 +243,126 @@ class XarraySPCATV(BaseEstimator):
         """
         return float(self.estimator_.score(self._rows_of(X)[2]))
 
-    def explore(self, X: Any, dim: str | Sequence[str] = "time", **options: Any) -> Report:
-        """Fit a grid of sparsity and smoothness, and show all settings on one page with sliders.
+    def _model(self) -> SPCATV:
+        """Return the fitted SPCATV, also of a search."""
+        check_is_fitted(self, "estimator_")
+        return getattr(self.estimator_, "best_estimator_", self.estimator_)
 
-        Needs the extra "report". The model need not be fitted, and is not changed.
+    def as_arrays(self, X: Any, dim: str | Sequence[str] = "time") -> tuple[SPCATV, Any]:
+        """Return an SPCATV and the matrix of a DataArray, for functions that take arrays.
+
+        `split_halves` and `bootstrap_components` call it, and take the model and the DataArray as they are.
 
         Parameters
         ----------
         X : DataArray
-            As for `fit`.
+            As for `transform`.
         dim : str or sequence of str, default="time"
-            As for `fit`.
-        **options
-            As for `spcatv.report.explore`, such as ``sparsity``, ``smoothness`` or ``n_jobs``.
+            As for `fit`, of a copy, if the model is not fitted yet.
 
         Returns
         -------
-        Report
-            With ``save_as_html(path)`` and ``open_in_browser()``.
-        """
-        from spcatv.report import explore  # the extra is imported only when it is needed
+        estimator : SPCATV
+            Fitted, with the grid as its structure.
+        matrix : array of shape (n_samples, n_features)
+            The weighted cells of the samples.
 
-        return explore(self, X, dim=dim, **options)
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from spcatv import SPCATV
+        >>> from spcatv.xarray import XarraySPCATV
+        >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
+        >>> estimator, matrix = XarraySPCATV(SPCATV(2)).fit(X).as_arrays(X)
+        >>> estimator.transform(matrix).shape
+        (20, 2)
+        """
+        model = self if hasattr(self, "estimator_") else clone(self).fit(X, dim)
+        rows = model._rows_of(X)[2]
+        adjustment = getattr(model.estimator_, "adjustment_", None)
+        return model._model(), rows if adjustment is None else rows * adjustment.factor
+
+    def _report_inputs(self, data: Any, names: Any) -> tuple[Any, Any, Any]:
+        """Return the fitted estimator, the matrix of its data, and the names of the samples."""
+        check_is_fitted(self, "estimator_")
+        if data is None:
+            return self.estimator_, None, names
+        matrix = self.as_arrays(data)[1]
+        dims = [name for name in data.dims if name not in self.feature_dims_]
+        labels = product(*(labels_of(data[name].values) for name in dims))
+        return self.estimator_, matrix, names or [", ".join(label) for label in labels]
+
+    def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
+        """Write the fitted model with its coordinates as a folder of JSON and arrays (docs/model-folder.md).
+
+        Parameters
+        ----------
+        folder : path
+            A folder that does not exist, is empty, or holds another model, which is replaced.
+        inputs : mapping, default=None
+            Description of the data of the fit, to be stored with the model, such as ``{"X": "sst.nc"}``.
+
+        Returns
+        -------
+        Path
+            `folder`.
+        """
+        return write_model(folder, fitted_state(self, inputs))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` has written. Everything is checked, and nothing in it is executed.
+
+        Parameters
+        ----------
+        folder : path
+            A model folder.
+
+        Returns
+        -------
+        XarraySPCATV
+            Fitted, with the same maps, coordinates and scores. Of a search it has the chosen model.
+        """
+        return cls.restore(read_model(folder, kind=KIND))
+
+    @classmethod
+    def restore(cls, saved: SavedModel) -> Self:
+        """Return the fitted model that a model folder describes (`spcatv.model.read_model`).
+
+        Parameters
+        ----------
+        saved : SavedModel
+            Contents of a model folder.
+
+        Returns
+        -------
+        XarraySPCATV
+            Fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from spcatv import SPCATV, XarraySPCATV
+        >>> from spcatv.model import read_model
+        >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
+        >>> folder = XarraySPCATV(SPCATV(2)).fit(X).save("model", inputs={"X": "sst.nc"})
+        >>> XarraySPCATV.restore(read_model(folder)).components_.sizes["y"]
+        6
+        """
+        return restore_fitted(cls, saved)
 
     def _rows_of(self, X: Any) -> tuple[Any, Dims, Any]:
         """Check new data; return it with its sample dimensions and the matrix for the estimator."""
         check_is_fitted(self, "estimator_")
-        X, layout = _checked_array(X), self._layout
-        _refuse_other_grid(X, layout.template)
+        X, layout = checked_array(X), self._layout
+        refuse_other_grid(X, layout.template)
         sample_dims = tuple(name for name in X.dims if name not in self.feature_dims_)
-        matrix = _matrix(X, sample_dims, self.feature_dims_)
-        n_finite, _ = _counts(matrix)
+        matrix = matrix_of(X, sample_dims, self.feature_dims_)
+        n_finite, _ = counts_of(matrix)
         used = layout.mask.ravel()
-        _refuse_gaps(X, matrix, layout.template, used & (n_finite < matrix.shape[0]), used)
+        refuse_gaps(X, matrix, layout.template, used & (n_finite < matrix.shape[0]), used)
         return X, sample_dims, layout.rows(matrix)
 
     def inverse_transform(self, scores: Any) -> Any:
@@ -278,11 +381,11 @@ class XarraySPCATV(BaseEstimator):
             array.
         """
         check_is_fitted(self, "estimator_")
-        scores = self._all_scores(_checked_array(scores))
+        scores = self._all_scores(checked_array(scores))
         sample_dims = tuple(name for name in scores.dims if name != COMPONENT)
-        rows = self.estimator_.inverse_transform(_matrix(scores, sample_dims, (COMPONENT,)))
+        rows = self.estimator_.inverse_transform(matrix_of(scores, sample_dims, (COMPONENT,)))
         layout = self._layout
-        coords = _coords_without(scores, (COMPONENT,))
+        coords = coords_without(scores, (COMPONENT,))
         maps = layout.maps(rows, sample_dims, coords, dict(scores.sizes))
         return maps.rename(layout.name).assign_attrs(layout.attrs)
 
@@ -304,142 +407,14 @@ class XarraySPCATV(BaseEstimator):
         return scores.reindex({COMPONENT: numbers}, fill_value=0)
 
 
-@dataclass(frozen=True, eq=False)
-class Field:
-    """Matrix of samples and features of a DataArray, and the grid of its features."""
-
-    matrix: Any  # weighted, without the cells that are left out
-    structure: GridStructure
-    sample_dims: Dims
-    periodic_dims: Dims
-    layout: _Layout
-
-
-def read_field(
-    X: Any, dim: str | Sequence[str] = "time", *, weights: Any = None, periodic: Any = "auto"
-) -> Field:
-    """Read a DataArray as a matrix for an estimator, as `XarraySPCATV.fit` does.
-
-    Parameters
-    ----------
-    X : DataArray
-        Numbers.
-    dim : str or sequence of str, default="time"
-        The dimension, or dimensions, of the samples.
-    weights, periodic
-        As for `XarraySPCATV`.
-
-    Returns
-    -------
-    Field
-        With the attributes `matrix` and `structure`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xarray as xr
-    >>> from spcatv.xarray import read_field
-    >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
-    >>> read_field(X).matrix.shape
-    (20, 30)
-    """
-    X = _checked_array(X)
-    sample_dims, feature_dims = _split_dims(X, dim)
-    matrix = _matrix(X, sample_dims, feature_dims)
-    template = _template(X, feature_dims)
-    periodic = periodic_dims(template, periodic)
-    layout = _layout(X, matrix, template, _weights(template, weights))
-    return Field(layout.rows(matrix), _grid(layout, periodic), sample_dims, periodic, layout)
-
-
-@dataclass(frozen=True, eq=False)
-class _Layout:
-    """Cells that are features, with their weights; converts from the grid to rows and back."""
-
-    template: Any  # DataArray of the feature dimensions with their coordinates
-    cells: IntArray  # numbers of the cells in use, in C order: the features
-    weights: FloatArray | None  # of the features
-    name: Hashable  # of the data
-    attrs: dict[Any, Any]
-
-    @property
-    def mask(self) -> BoolArray:
-        """Cells in use, in the shape of the grid."""
-        mask = np.zeros(self.template.size, dtype=bool)
-        mask[self.cells] = True
-        return mask.reshape(self.template.shape)
-
-    def rows(self, matrix: Any) -> Any:
-        """Return the weighted features (n, P) of a matrix of all cells."""
-        if self.weights is None and len(self.cells) == matrix.shape[1]:
-            return matrix
-        return _rowwise(partial(_kept, self.cells, self.weights), matrix, len(self.cells))
-
-    def maps(self, rows: Any, dims: Dims, coords: Any, sizes: dict[Any, int] | None = None) -> Any:
-        """Return rows (n, P) of the estimator as maps on the grid, unweighted, NaN outside of the mask.
-
-        `dims` are those of the rows, with `coords`; without `sizes`, the coordinates have their sizes.
-        """
-        cells = _rowwise(
-            partial(_spread, self.cells, self.weights, self.template.size), rows, self.template.size
-        )
-        lead = tuple((sizes or coords.sizes)[name] for name in dims)
-        merged = coords.merge(self.template.coords.to_dataset(), compat="override")
-        return xr.DataArray(
-            cells.reshape(*lead, *self.template.shape),
-            dims=(*dims, *self.template.dims),
-            coords=merged.coords,
-        )
-
-
-def _coords_without(X: Any, dims: Dims) -> Any:
-    """Return the coordinates of a DataArray that do not vary along given dimensions, as a Dataset."""
-    return X.coords.to_dataset().drop_dims(dims, errors="ignore")
-
-
-def _template(X: Any, feature_dims: Dims) -> Any:
-    """Return a DataArray of zeros on the grid, with its coordinates."""
-    coords = _coords_without(X, tuple(name for name in X.dims if name not in feature_dims)).coords
-    return xr.DataArray(np.zeros([X.sizes[name] for name in feature_dims]), dims=feature_dims, coords=coords)
-
-
-def _layout(X: Any, matrix: Any, template: Any, weights: FloatArray | None) -> _Layout:
-    """Leave out the cells that are NaN in all samples or have weight 0; others must have no gaps."""
-    n_finite, n_nan = _counts(matrix)
-    mask = n_nan < matrix.shape[0]
-    if weights is not None:
-        weights = weights.ravel()
-        mask &= weights != 0
-        wrong = np.flatnonzero(mask & ~((weights > 0) & np.isfinite(weights)))
-        if len(wrong):
-            raise ValueError(
-                "weights must be finite and not negative on all cells with data; at "
-                f"{_place(template, int(wrong[0]))} the weight is {weights[wrong[0]]}"
-            )
-        weights = weights[mask]
-    if not mask.any():
-        raise ValueError(f"no cell of {dict(template.sizes)} is left: X is NaN, or its weight 0, everywhere")
-    _refuse_gaps(X, matrix, template, mask & (n_finite < matrix.shape[0]), mask)
-    return _Layout(template, np.flatnonzero(mask), weights, X.name, dict(X.attrs))
-
-
-def _kept(cells: IntArray, weights: FloatArray | None, matrix: Array) -> Array:
-    rows = matrix[:, cells]
-    return rows if weights is None else rows * weights.astype(float_dtype(rows.dtype), copy=False)
-
-
-def _spread(cells: IntArray, weights: FloatArray | None, n_cells: int, rows: Array) -> Array:
-    out = np.full((len(rows), n_cells), np.nan, dtype=float_dtype(rows.dtype))
-    out[:, cells] = rows if weights is None else rows / weights
-    return out
-
-
-def _rowwise(function: Callable[[Array], Array], array: Any, n_columns: int) -> Any:
-    """Apply a function to blocks of whole rows of an array or of a Dask array."""
-    if not hasattr(array, "__dask_graph__"):
-        return function(array)
-    chunks = array.chunks[0], (n_columns,)
-    return array.map_blocks(function, chunks=chunks, meta=np.empty((0, 0), float_dtype(array.dtype)))
+def _counted(estimator: Any, matrix: Any) -> ComponentCount:
+    """Count the components of a matrix that stand out of noise."""
+    same = {
+        name: getattr(estimator, name) for name in ("structure", "center", "global_signal", "dtype", "device")
+    }
+    return count_components(
+        SPCATV(**same), matrix, standardize=bool(getattr(estimator, "standardize", False))
+    )
 
 
 def _checked_estimator(estimator: Any) -> Any:
@@ -449,129 +424,3 @@ def _checked_estimator(estimator: Any) -> Any:
     if not hasattr(estimator, "structure"):
         raise TypeError(f"estimator must be an SPCATV or an SPCATVCV, got {estimator!r}")
     return clone(estimator)
-
-
-def _checked_array(X: Any) -> Any:
-    if isinstance(X, xr.Dataset):
-        raise TypeError(
-            f"X is a Dataset of {', '.join(map(str, X.data_vars))}; give one of its variables, or all of "
-            'them, on one scale, as X.to_dataarray("variable"): variables are no neighbours'
-        )
-    if not isinstance(X, xr.DataArray):
-        raise TypeError(f"X must be an xarray.DataArray, got a {type(X).__module__}.{type(X).__qualname__}")
-    if X.dtype.kind not in "fiub":
-        raise TypeError(f"X has dtype {X.dtype}; it must hold real numbers")
-    return X
-
-
-def _split_dims(X: Any, dim: str | Sequence[str]) -> tuple[Dims, Dims]:
-    """Return the dimensions of samples and of features."""
-    sample_dims = (dim,) if isinstance(dim, str) else tuple(dim)
-    unknown = [name for name in sample_dims if name not in X.dims]
-    feature_dims = tuple(name for name in X.dims if name not in sample_dims)
-    if unknown or not sample_dims or len(set(sample_dims)) < len(sample_dims):
-        raise ValueError(f"dim must name dimensions of X, which are {X.dims}; got {dim!r}")
-    if not feature_dims:
-        raise ValueError(f"all dimensions of X are samples ({sample_dims}): none is left for the features")
-    if COMPONENT in X.dims:
-        raise ValueError(f"X has a dimension {COMPONENT!r}, the name of that of scores: X.rename() it")
-    return sample_dims, feature_dims
-
-
-def _matrix(X: Any, sample_dims: Dims, feature_dims: Dims) -> Any:
-    """Return the values as samples x cells, without a copy if possible; Dask arrays stay lazy."""
-    values = X.transpose(*sample_dims, *feature_dims).data
-    n_lead = len(sample_dims)
-    if hasattr(values, "__dask_graph__"):
-        values = values.rechunk(dict.fromkeys(range(n_lead, values.ndim), -1))
-    n_samples = int(np.prod(values.shape[:n_lead], dtype=np.int64))
-    return values.reshape(n_samples, int(np.prod(values.shape[n_lead:], dtype=np.int64)))
-
-
-def _counts(matrix: Any) -> tuple[IntArray, IntArray]:
-    """Return the numbers of finite and of NaN samples of every cell."""
-    counts = np.isfinite(matrix).sum(axis=0), np.isnan(matrix).sum(axis=0)
-    if hasattr(matrix, "__dask_graph__"):
-        import dask
-
-        counts = dask.compute(*counts)
-    return counts
-
-
-def _refuse_gaps(X: Any, matrix: Any, template: Any, bad: BoolArray, used: BoolArray) -> None:
-    """Raise an error that names the first sample and cell that is not finite, if any is."""
-    if not bad.any():
-        return
-    cell = int(np.flatnonzero(bad)[0])
-    values = np.asarray(matrix[:, cell])
-    sample = int(np.flatnonzero(~np.isfinite(values))[0])
-    sample_dims = [name for name in X.dims if name not in template.dims]
-    samples = X.isel(dict.fromkeys(template.dims, 0)).transpose(*sample_dims)
-    places = ", ".join(filter(None, (_place(samples, sample), _place(template, cell))))
-    raise ValueError(
-        f"X is {values[sample]} at {places}; {bad.sum()} of the {used.sum()} cells are NaN or infinite in "
-        "some samples. Only cells that are NaN in all samples of the fit are left out (land): fill the gaps "
-        "(X.interpolate_na, X.fillna), or leave these cells out with X.where(X.notnull().all(dim))"
-    )
-
-
-def _place(template: Any, number: int) -> str:
-    """Return the place of an entry, such as "lat=2.5, lon=10.0"; positions replace missing coordinates."""
-    index = np.unravel_index(number, template.shape) if template.ndim else ()
-    return ", ".join(
-        f"{name}={template[name].values[i]}" if name in template.coords else f"{name}[{i}]"
-        for name, i in zip(template.dims, index, strict=True)
-    )
-
-
-def _refuse_other_grid(X: Any, template: Any) -> None:
-    """Raise an error if new data are not on the grid of the fit."""
-    for name in template.dims:
-        if name not in X.dims:
-            raise ValueError(f"X has no dimension {name!r}, which the fit had; its dimensions are {X.dims}")
-        same_size = X.sizes[name] == template.sizes[name]
-        coords = [array.coords[name].values for array in (X, template) if name in array.coords]
-        if not same_size or (len(coords) == 2 and not np.array_equal(*coords)):
-            raise ValueError(
-                f"the coordinate {name!r} of X ({X.sizes[name]} cells) is not that of the fit "
-                f"({template.sizes[name]} cells): select or reorder its cells with "
-                "X.reindex_like(model.mask_), or interpolate with X.interp_like(model.mask_)"
-            )
-
-
-def _grid(layout: _Layout, periodic: Dims) -> GridStructure:
-    """Return the grid of the cells in use; cells that differ in a name are no neighbours."""
-    template = layout.template
-    labels = np.ones(template.shape, dtype=np.int64)
-    for axis, name in enumerate(template.dims):
-        if name in template.coords and template[name].dtype.kind in NAME_KINDS:
-            n = template.shape[axis]
-            numbers = np.arange(n).reshape([-1 if own == axis else 1 for own in range(template.ndim)])
-            labels = (labels - 1) * n + numbers + 1
-    wraps = [name in periodic for name in template.dims]
-    return grid(np.where(layout.mask, labels, 0), periodic=wraps)
-
-
-def _weights(template: Any, weights: Any) -> FloatArray | None:
-    """Return the weights in the shape of the grid."""
-    if weights is None:
-        return None
-    if isinstance(weights, str):
-        if weights != "coslat":
-            raise ValueError(f"weights must be 'coslat', an array or None, got {weights!r}")
-        return np.asarray(coslat_weights(template).broadcast_like(template).transpose(*template.dims).values)
-    if not isinstance(weights, xr.DataArray):
-        array = np.asarray(weights)
-        if array.shape != template.shape or array.dtype.kind not in "fiub":
-            raise ValueError(
-                f"weights must be numbers in the shape of the grid, {dict(template.sizes)}; got an array of "
-                f"shape {array.shape} and dtype {array.dtype}"
-            )
-        return array.astype(np.float64)
-    if not set(weights.dims) <= set(template.dims):
-        raise ValueError(f"weights may have the dimensions {template.dims} only, got {weights.dims}")
-    try:
-        _, weights = xr.align(template, weights, join="exact", copy=False)
-    except ValueError as error:
-        raise ValueError(f"the coordinates of the weights are not those of X: {error}") from error
-    return np.asarray(weights.broadcast_like(template).transpose(*template.dims).values, dtype=np.float64)
