@@ -26,7 +26,7 @@ class TextSamples(Samples):
     def runs(self):
         return consecutive_runs((str(path), 1, (path,), None, False) for path in self.paths)
 
-    def _read(self, number, out, summed):
+    def _read(self, number, out):
         out[0] = np.loadtxt(self.paths[number])[self.space.places()]
 
 

@@ -130,7 +130,9 @@ def test_centred_runs_have_a_mean_image_and_values_from_a_cache_have_none(tmp_pa
     model = ImageSPCATV(**asked).fit(files)
     assert np.allclose(model.mean_img_.get_fdata()[model.mask_img_.get_fdata() > 0], 100, atol=1)
     assert "on the mean image" in generate_report(model).html
-    again = ImageSPCATV(**asked, cache=str(tmp_path / "cache")).fit(files)
+    mask = np.zeros((6, 7, 6), dtype=np.uint8)
+    mask[1:5, 1:6, 1:5] = 1
+    again = ImageSPCATV(**asked, mask=mask, cache=str(tmp_path / "cache")).fit(files)
     assert again.mean_img_ is None
     html = generate_report(again).html
     assert "alone: there is no mean image" in html or "on the MNI152 template" in html

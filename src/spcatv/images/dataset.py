@@ -200,7 +200,7 @@ class Cohort:
     reading_report : str
         One line: the preprocessing of the images; empty without any.
     mean_img : Nifti1Image or None
-        The mean of volumes as they were read, also outside the mask; None for other images, and if their
+        The mean of volumes before smoothing, also outside the mask; None for other images, and if their
         values come from a cache.
 
     Examples

@@ -135,7 +135,7 @@ device, random_state
     quality_ : tuple of ImageQuality
         One per sample of the fit: its comparison with the others; empty after `load`.
     mean_img_ : Nifti1Image or None
-        The mean of volumes as they were read, also outside the mask; None for other images and after `load`.
+        The mean of volumes before smoothing, also outside the mask; None for other images and after `load`.
 
     Examples
     --------

@@ -159,7 +159,7 @@ def _read_each(
 ) -> dict[Path, str]:
     """Read consecutive images into X, several at the same time.
 
-    Images of a fit are also summed up for their mean, and the SHA-256 of their files are returned.
+    The SHA-256 of the files are returned for images of a fit.
     """
     hashes: dict[Path, str] = {}
     announce = _announcer(samples)
@@ -170,7 +170,7 @@ def _read_each(
         run = samples.runs[number]
         before = [file_state(path) for path in run.files]
         found = {path: file_sha256(path) for path in run.files} if of_fit else {}
-        sums = samples.read(number, X[run.start - start : run.stop - start], summed=of_fit)
+        sums = samples.read(number, X[run.start - start : run.stop - start])
         if [file_state(path) for path in run.files] != before:
             raise ImageError(f"{run.name}: was changed while it was read; try again")
         return number, sums, found
@@ -178,8 +178,7 @@ def _read_each(
     def take(made: Any) -> None:
         number, sums, found = made
         hashes.update(found)
-        if sums is not None:
-            samples.add_sums(sums)
+        samples.add(sums)
         announce(number)
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind

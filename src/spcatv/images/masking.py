@@ -75,11 +75,17 @@ class FrameSums:
     @classmethod
     def zeros(cls, shape: tuple[int, ...], most: int) -> Self:
         """Return the sums of no array, to which `most` arrays are added at most."""
-        dtype = np.min_scalar_type(most)
-        return cls(np.zeros(shape), np.zeros(shape, dtype), np.zeros(shape, dtype))
+        dtype = np.min_scalar_type(most)  # in the order of a NIfTI file, so that sums follow the memory
+        return cls(np.zeros(shape, order="F"), np.zeros(shape, dtype, "F"), np.zeros(shape, dtype, "F"))
 
-    def add(self, frame: Array) -> None:
-        """Add an array, some slices at a time."""
+    def add(self, frame: FrameSums | Array) -> None:
+        """Add an array, some slices at a time; or the sums of several arrays."""
+        if isinstance(frame, FrameSums):
+            self.total += frame.total
+            self.n_finite += frame.n_finite
+            self.n_nonzero += frame.n_nonzero
+            self.n_frames += frame.n_frames
+            return
         step = max(1, BLOCK_VALUES // max(1, frame.shape[0] * frame.shape[1]))
         for first in range(0, frame.shape[2], step):
             slices = (..., slice(first, first + step))
@@ -89,13 +95,6 @@ class FrameSums:
             self.n_finite[slices] += finite
             self.n_nonzero[slices] += finite & (values != 0)
         self.n_frames += 1
-
-    def merge(self, other: FrameSums) -> None:
-        """Add the sums of other arrays."""
-        self.total += other.total
-        self.n_finite += other.n_finite
-        self.n_nonzero += other.n_nonzero
-        self.n_frames += other.n_frames
 
     def mean(self, dtype: Any = np.float64) -> FloatArray:
         """Return the mean of the finite values; NaN where most arrays have none."""
@@ -115,14 +114,18 @@ def sum_images(volumes: Sequence[Volume], cache: Path | None = None) -> FrameSum
     hear = current_listener().hear
     hear(StageStarted("Finding the mask", len(volumes), "images"))
 
-    def make(number: int) -> FrameSums:
-        found = FrameSums.zeros(shape, volumes[number].n_samples)
-        for frame in volumes[number].with_own_values().frames():
+    def make(number: int) -> FrameSums | Array:
+        volume = volumes[number].with_own_values()
+        if volume.n_samples == 1:
+            (frame,) = volume.frames()
+            return frame
+        found = FrameSums.zeros(shape, volume.n_samples)
+        for frame in volume.frames():
             found.add(frame)
         return found
 
-    def take(found: FrameSums) -> None:
-        sums.merge(found)
+    def take(found: FrameSums | Array) -> None:
+        sums.add(found)
         hear(StageAdvanced(f"image {sums.n_frames}/{n_frames}"))
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
@@ -144,11 +147,12 @@ def _name_of_sums(volumes: Sequence[Volume]) -> str | None:
 
 def compute_mask(
     strategy: str, volumes: Sequence[Volume], cache: Path | None = None
-) -> tuple[BoolArray, str]:
+) -> tuple[BoolArray, str, FrameSums | None]:
     """Compute a mask by one of `STRATEGIES`; return it and a description of its source.
 
     A mask that is empty is refused; a `MaskWarning` says that a mask is probably not a brain mask.
     """
+    sums = None
     if strategy in FROM_VALUES:
         sums = sum_images(volumes, cache)
         if strategy == NONZERO:
@@ -175,7 +179,7 @@ def compute_mask(
             MaskWarning,
         )
         source += f"; doubtful: it fills {100 * fill:.3g} % of the box"
-    return mask, source
+    return mask, source, sums
 
 
 def _by_nilearn(strategy: str, image: Any) -> BoolArray:

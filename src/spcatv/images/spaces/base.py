@@ -83,8 +83,8 @@ class Samples(ABC):
         """One per image, in order (`consecutive_runs`)."""
 
     @abstractmethod
-    def _read(self, number: int, out: FloatArray, summed: bool) -> Any:
-        """Read image `number` into `out`, shape (n_samples, P); return its sums for `add_sums` if asked."""
+    def _read(self, number: int, out: FloatArray) -> Any:
+        """Read image `number` into `out`, shape (n_samples, P); return its sums for `add`, if there are any."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,22 +108,19 @@ class Samples(ABC):
             "(CIFTI-2: wb_command -cifti-smoothing)"
         )
 
-    def read(self, number: int, out: FloatArray, *, summed: bool = False) -> Any:
-        """Read image `number` into `out` of shape (n_samples, n_features), on any thread.
-
-        Returns the sums of the image for `add_sums` if they are asked for; None for most formats.
-        """
+    def read(self, number: int, out: FloatArray) -> Any:
+        """Read image `number` into `out` of shape (n_samples, n_features), on any thread; return its sums."""
         with np.errstate(over="ignore"):  # values too large for float32 become infinite and are dropped later
-            sums = self._read(number, out, summed)
+            sums = self._read(number, out)
         for row in out:
             _check_magnitude(row, self.runs[number].name)
         return sums
 
-    def add_sums(self, sums: Any) -> None:  # noqa: B027 (most formats have none)
+    def add(self, sums: Any) -> None:  # noqa: B027 (most formats have none)
         """Add the sums of an image to those of `mean_img`."""
 
     def mean_img(self) -> Any:
-        """Return the mean of the images that were summed, also outside the mask; None for most formats."""
+        """Return the mean of the images of a fit, also outside the mask; None for most formats."""
         return None
 
 

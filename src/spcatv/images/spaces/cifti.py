@@ -274,7 +274,7 @@ class CiftiSamples(Samples):
         """One per image; those with an axis of times are time series."""
         return consecutive_runs((f.name, f.n_samples, (f.file,), f.t_r, f.is_series) for f in self.opened)
 
-    def _read(self, number: int, out: FloatArray, summed: bool) -> None:
+    def _read(self, number: int, out: FloatArray) -> None:
         for first, block in self.opened[number].blocks():
             place = self.space.columns - first
             inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))

@@ -361,7 +361,7 @@ class SurfaceSamples(SmoothableSamples):
             for name, group in named
         )
 
-    def _read(self, number: int, out: FloatArray, summed: bool) -> None:
+    def _read(self, number: int, out: FloatArray) -> None:
         data = {
             hemi: overlay.values(self.space.meshes[hemi])
             for hemi, overlay in zip(self.space.meshes, self.groups[number], strict=True)

@@ -93,7 +93,7 @@ class VolumeSpace(Space):
         _warn_of_orientation(volumes)
 
         def place(cache: Path | None) -> tuple[Space, Samples, str]:
-            labels, reference, source = _mask_labels(volumes, mask, cache)
+            labels, reference, source, sums = _mask_labels(volumes, mask, cache)
             affine = np.asarray(reference.affine, dtype=np.float64)
             space = cls(labels=labels, affine=affine, header=plain_header(reference))
             n_labels = len(np.unique(labels[labels != 0]))
@@ -101,7 +101,10 @@ class VolumeSpace(Space):
             n_moved = sum(volume.moved for volume in volumes)
             moved = f"; {n_moved} of {len(volumes)} images resampled to its grid" if n_moved else ""
             size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{kinds}"
-            return space, space.open(volumes), f"mask of {size}, {source}{moved}"
+            samples = space.open(volumes)
+            if sums is None or n_moved:  # a mask is found on nearest voxels
+                sums = FrameSums.zeros(labels.shape, len(samples.names))
+            return space, replace(samples, sums=sums), f"mask of {size}, {source}{moved}"
 
         return Opened(sample_names(volume_runs(volumes)), place)
 
@@ -166,8 +169,7 @@ class VolumeSpace(Space):
                     f"{volume.name}: {how}, compared with the mask of the model; resample it "
                     "to that grid first, or fit with resample=True"
                 )
-        most = sum(volume.n_samples for volume in volumes)
-        return VolumeSamples(self, tuple(volumes), FrameSums.zeros(self.labels.shape, most))
+        return VolumeSamples(self, tuple(volumes))
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
         """Return a 4-D float32 image, one volume per map, zero outside the mask."""
@@ -227,32 +229,30 @@ class VolumeSamples(SmoothableSamples):
 
     space: VolumeSpace
     volumes: tuple[Volume, ...]
-    sums: FrameSums  # of all values that were read, also outside the mask
+    sums: FrameSums | None = None  # of the images of a fit before smoothing, also outside the mask
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """One per image; a 4-D image counts as a time series."""
         return volume_runs(self.volumes)
 
-    def _read(self, number: int, out: FloatArray, summed: bool) -> FrameSums | Array | None:
+    def _read(self, number: int, out: FloatArray) -> FrameSums | Array | None:
+        summed = self.sums is not None and self.sums.n_frames < len(self.names)
         run = FrameSums.zeros(self.space.labels.shape, len(out)) if summed and len(out) > 1 else None
         for row, frame in zip(out, self.volumes[number].frames(), strict=True):
-            values = self._smooth(frame)
             if run is not None:
-                run.add(values)
-            row[:] = self.space.inside(values)
-        return values if summed and run is None else run
+                run.add(frame)
+            row[:] = self.space.inside(self._smooth(frame))
+        return frame if summed and run is None else run
 
-    def add_sums(self, sums: FrameSums | Array) -> None:
+    def add(self, sums: FrameSums | Array | None) -> None:
         """Add the sums of a run, or an image with one sample."""
-        if isinstance(sums, FrameSums):
-            self.sums.merge(sums)
-        else:
+        if self.sums is not None and sums is not None:
             self.sums.add(sums)
 
     def mean_img(self) -> nib.Nifti1Image | None:
-        """Return the mean of the images as they were read, in the whole box; NaN where most have no value."""
-        if self.sums.n_frames != len(self.names):  # the rows came from a cache
+        """Return the mean of the images of a fit in the whole box; NaN where most have no value."""
+        if self.sums is None or self.sums.n_frames < len(self.names):  # the rows came from a cache
             return None
         return self.space._image(self.sums.mean(dtype=np.float32))
 
@@ -272,16 +272,18 @@ def volume_runs(volumes: Sequence[Volume]) -> tuple[Run, ...]:
     return consecutive_runs((v.name, v.n_samples, (v.file,), v.t_r, True) for v in volumes)
 
 
-def _mask_labels(volumes: list[Volume], mask: Any, cache: Path | None) -> tuple[IntArray, Any, str]:
-    """Return the labels of a mask, given or computed, the image whose header maps get, and their source."""
+def _mask_labels(
+    volumes: list[Volume], mask: Any, cache: Path | None
+) -> tuple[IntArray, Any, str, FrameSums | None]:
+    """Return the labels of a mask, the image whose header maps get, their source, and sums for the mask."""
     first = volumes[0]
     if mask is None or (isinstance(mask, str) and mask in STRATEGIES):
-        inside, source = compute_mask(mask or NONZERO, volumes, cache)
-        return inside.astype(np.int32), first.reference, source
+        inside, source, sums = compute_mask(mask or NONZERO, volumes, cache)
+        return inside.astype(np.int32), first.reference, source, sums
     if isinstance(mask, np.ndarray):
         if mask.shape != first.shape:
             raise ImageError(f"the mask array has shape {mask.shape}, but the images have {first.shape}")
-        return checked_labels(mask, "the mask array"), first.reference, "given as an array"
+        return checked_labels(mask, "the mask array"), first.reference, "given as an array", None
     if is_path(mask) and not Path(mask).expanduser().exists():
         known = ", ".join(map(repr, STRATEGIES))
         raise ImageError(f"{mask}: no such file, nor a strategy for a mask ({known})")
@@ -296,7 +298,7 @@ def _mask_labels(volumes: list[Volume], mask: Any, cache: Path | None) -> tuple[
             "resample=True resamples the images to the grid of the mask"
         )
     (values,) = opened.frames()
-    return checked_labels(values, opened.name), opened.image, f"given ({opened.name})"
+    return checked_labels(values, opened.name), opened.image, f"given ({opened.name})", None
 
 
 def _warn_of_orientation(volumes: Sequence[Volume]) -> None:
