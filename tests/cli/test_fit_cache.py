@@ -17,13 +17,13 @@ OPTIONS = ("--n-components", "1", "--alpha", "0.1", "--n-splits", "0")
 def unzipped(monkeypatch):
     """The images whose values were read."""
     volume_files = pytest.importorskip("spcatv.images.spaces.volume", reason="extra `images`")
-    names, own = [], volume_files.streamed
+    names, own = [], volume_files.open_values
 
     def counted(image):
         names.append(Path(image.get_filename()).name)
         return own(image)
 
-    monkeypatch.setattr(volume_files, "streamed", counted)
+    monkeypatch.setattr(volume_files, "open_values", counted)
     return names
 
 

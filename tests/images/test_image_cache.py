@@ -50,7 +50,7 @@ def mask(cohort):
 @pytest.fixture
 def unzipped(monkeypatch):
     """The names of the images whose values were read."""
-    names, own = [], volume.streamed
+    names, own = [], volume.open_values
 
     def counted(image):
         path = Path(image.get_filename())
@@ -58,7 +58,7 @@ def unzipped(monkeypatch):
             names.append(path.name[:6])
         return own(image)
 
-    monkeypatch.setattr(volume, "streamed", counted)
+    monkeypatch.setattr(volume, "open_values", counted)
     return names
 
 
@@ -235,14 +235,14 @@ def test_a_computed_mask_is_computed_once(cohort, tmp_path, unzipped):
 
 
 def test_all_files_that_cannot_be_read_are_named(cohort, mask, tmp_path, monkeypatch):
-    own = volume.streamed
+    own = volume.open_values
 
     def damaged(image):
         if Path(image.get_filename()) in (cohort[5], cohort[6]):
             raise EOFError
         return own(image)
 
-    monkeypatch.setattr(volume, "streamed", damaged)
+    monkeypatch.setattr(volume, "open_values", damaged)
     monkeypatch.setattr(loader, "most_threads", lambda: 6)
     for where in ({"mask": mask}, {"mask": None}, {"mask": mask, "cache": tmp_path / "cache"}):
         with pytest.raises(ImageError, match=r"sub-06\.nii\.gz: cannot be read.*sub-07\.nii\.gz: cannot"):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import nibabel as nib
+from nibabel.arrayproxy import ArrayProxy
 from nibabel.filebasedimages import ImageFileError
-from nibabel.fileholders import FileHolder
 from nibabel.openers import ImageOpener
 
 from spcatv._util.files import open_regular
@@ -198,15 +198,18 @@ def open_stream(path: Path, *, whole: bool = True) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def streamed(image: Any) -> Iterator[Any]:
-    """Open the files of an image again for one pass over its values, with `open_stream`."""
+def open_values(image: Any) -> Iterator[Any]:
+    """Open the values of an image for one pass; compressed files are read to their end (`open_stream`)."""
+    values = image.dataobj
     with ExitStack() as stack:
-        holders = dict(image.file_map)
-        for kind, holder in holders.items():
-            if is_compressed(holder.filename):
-                opened = stack.enter_context(open_stream(Path(holder.filename)))
-                holders[kind] = FileHolder(fileobj=opened)
-        yield type(image).from_file_map(holders)
+        if file_behind(image) is not None:
+            for kind, holder in image.file_map.items():
+                if is_compressed(holder.filename):
+                    opened = stack.enter_context(open_stream(Path(holder.filename)))
+                    if kind == "image" and type(values) is ArrayProxy:  # nibabel would parse the header again
+                        about = (values.shape, values.dtype, values.offset, values.slope, values.inter)
+                        values = ArrayProxy(opened, about)
+        yield values
 
 
 def is_compressed(name: str | Path | None) -> bool:

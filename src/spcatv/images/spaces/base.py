@@ -84,7 +84,7 @@ class Samples(ABC):
 
     @abstractmethod
     def _read(self, number: int, out: FloatArray) -> Any:
-        """Read image `number` into `out`, shape (n_samples, P); return its sums for `add`, if there are any."""
+        """Read image `number` into `out`, shape (n_samples, P); return its sums for `add`, or None."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +23,11 @@ from spcatv.images.files import (
     check_values,
     file_behind,
     image_name,
-    is_compressed,
     is_path,
     open_each,
+    open_values,
     open_volume,
     reading,
-    streamed,
 )
 from spcatv.images.masking import NONZERO, STRATEGIES, FrameSums, compute_mask
 from spcatv.images.spaces.base import (
@@ -237,7 +235,7 @@ class VolumeSamples(SmoothableSamples):
         return volume_runs(self.volumes)
 
     def _read(self, number: int, out: FloatArray) -> FrameSums | Array | None:
-        summed = self.sums is not None and self.sums.n_frames < len(self.names)
+        summed = self.sums is not None and self.sums.n_frames < self.runs[-1].stop
         run = FrameSums.zeros(self.space.labels.shape, len(out)) if summed and len(out) > 1 else None
         for row, frame in zip(out, self.volumes[number].frames(), strict=True):
             if run is not None:
@@ -252,7 +250,7 @@ class VolumeSamples(SmoothableSamples):
 
     def mean_img(self) -> nib.Nifti1Image | None:
         """Return the mean of the images of a fit in the whole box; NaN where most have no value."""
-        if self.sums is None or self.sums.n_frames < len(self.names):  # the rows came from a cache
+        if self.sums is None or self.sums.n_frames < self.runs[-1].stop:  # the rows came from a cache
             return None
         return self.space._image(self.sums.mean(dtype=np.float32))
 
@@ -381,13 +379,12 @@ class Volume:
     def _own_frames(self) -> Iterator[Array]:
         """Yield the 3-D arrays on the image's own grid; the last step compares the checksum."""
         with reading(self.name):
-            opened = streamed(self.image) if is_compressed(self.file) else nullcontext(self.image)
-            with opened as image:
-                if image.ndim == 3:
-                    yield np.asanyarray(image.dataobj)
+            with open_values(self.image) as values:
+                if self.image.ndim == 3:
+                    yield np.asanyarray(values)
                 else:
                     for number in range(self.n_samples):
-                        yield np.asanyarray(image.dataobj[..., number])
+                        yield np.asanyarray(values[..., number])
 
 
 def open_one(item: Any, name: str) -> Volume:
