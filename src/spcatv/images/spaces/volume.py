@@ -378,13 +378,12 @@ class Volume:
 
     def _own_frames(self) -> Iterator[Array]:
         """Yield the 3-D arrays on the image's own grid; the last step compares the checksum."""
-        with reading(self.name):
-            with open_values(self.image) as values:
-                if self.image.ndim == 3:
-                    yield np.asanyarray(values)
-                else:
-                    for number in range(self.n_samples):
-                        yield np.asanyarray(values[..., number])
+        with reading(self.name), open_values(self.image) as values:
+            if self.image.ndim == 3:
+                yield np.asanyarray(values)
+            else:
+                for number in range(self.n_samples):
+                    yield np.asanyarray(values[..., number])
 
 
 def open_one(item: Any, name: str) -> Volume:
