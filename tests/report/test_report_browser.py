@@ -386,6 +386,21 @@ def test_surface_turns_by_pointer_keyboard_and_buttons(surface_page, surface):
     quiet(page)
 
 
+def test_surfaces_are_inflated_until_the_keyboard_folds_them(surface_page):
+    """The switch of one component is that of all; places stay in millimetres of the mesh of the fit."""
+    page, canvas = surface_page, "#component-%d canvas[data-large]"
+    inflated, place = page.picture_of(canvas % 1), page.text("#component-1 output")
+    page.evaluate("document.querySelector('#component-1 [data-shape]').focus()")
+    page.press("ArrowRight")
+    checked = page.evaluate("Array.from(document.querySelectorAll('[data-shape]:checked'), r => r.value)")
+    assert checked == ["folded", "folded"]
+    assert page.picture_of(canvas % 1) != inflated
+    assert page.text("#component-1 output") == place
+    page.press("ArrowLeft")
+    assert page.picture_of(canvas % 1) == inflated
+    quiet(page)
+
+
 def test_a_click_on_the_surface_reports_the_vertex(surface_page, surface):
     page = surface_page
     page.click("#component-1 [data-preset='left outside']")

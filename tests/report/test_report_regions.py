@@ -1,5 +1,7 @@
 """Regions with their places, sizes and names; variance from scores; numbers in formatting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from spcatv.report.atlas import label_features, read_names
 from spcatv.report.inputs import variance_of
 from spcatv.report.maps import views_of
 from spcatv.report.maps.base import packed_map
+from spcatv.report.maps.surface import surface_view
 from spcatv.report.maps.volume import index_grid
 from spcatv.report.regions import cluster_table, parts_of, vertex_areas
 from spcatv.structure import grid, icosphere
@@ -316,6 +319,22 @@ def test_background_is_the_template_only_where_the_mask_lies_in_its_brain(volume
     elsewhere = volume.mask.affine.copy()
     elsewhere[:3, 3] += 100
     assert volume_view(voxels, elsewhere, start=0, mean=mean).background_name == "mean of the images"
+
+
+def test_only_the_mesh_of_the_template_is_inflated(surface):
+    sets = surface.model.space_.vertex_sets
+    assert list(surface_view(sets).hemispheres[0].shapes) == ["inflated", "folded"]
+    assert list(surface_view(sets, "folded").hemispheres[0].shapes) == ["folded", "inflated"]
+    left, right = surface_view(sets).hemispheres
+    assert left.shapes["inflated"][:, 0].max() < right.shapes["inflated"][:, 0].min(), "side by side"
+
+    def with_triangles(triangles):
+        changed = [replace(part, mesh=replace(part.mesh, triangles=triangles(part))) for part in sets]
+        return surface_view(changed).hemispheres[0].shapes
+
+    assert "inflated" in with_triangles(lambda part: part.mesh.triangles[::-1, ::-1]), "the same mesh"
+    turned = with_triangles(lambda part: part.mesh.n_vertices - 1 - part.mesh.triangles)
+    assert list(turned) == ["folded"], "as many vertices, but others are neighbours"
 
 
 def test_views_by_kind(volume, surface, cifti, image, line):

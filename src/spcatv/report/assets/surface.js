@@ -30,21 +30,15 @@ const PRESETS = {
   front: { azimuth: 90, elevation: 0, sides: ["left", "right"] },
   back: { azimuth: -90, elevation: 0, sides: ["left", "right"] },
 };
-const PLAIN = [206, 206, 206];
-const OUTSIDE = [150, 150, 150];
+// Greys of vertices without a loading.
+const GYRUS = 209;
+const SULCUS = 168;
+const OUTSIDE = 122;
 
 async function prepareSurface(view) {
   const hemispheres = [];
   for (const side of view.hemispheres) {
     const vertices = await unpackSteps(side.vertices);
-    const raw = new Uint16Array(await unpackBytes(side.coords));
-    const n = raw.length / 3;
-    const coords = new Float32Array(raw.length);
-    for (let k = 0; k < n; k += 1) {
-      for (let axis = 0; axis < 3; axis += 1) {
-        coords[3 * k + axis] = side.low[axis] + side.step[axis] * raw[axis * n + k];
-      }
-    }
     const relative = new Int32Array(await unpackBytes(side.triangles));
     const triangles = new Uint32Array(relative.length);
     const count = relative.length / 3;
@@ -54,9 +48,26 @@ async function prepareSurface(view) {
       triangles[3 * k + 1] = corner + relative[count + k];
       triangles[3 * k + 2] = corner + relative[2 * count + k];
     }
-    hemispheres.push({ ...side, vertices, coords, triangles, normals: vertexNormals(coords, triangles) });
+    const sulci = side.sulci && new Uint8Array(await unpackBytes(side.sulci));
+    const shapes = [];
+    for (const shape of side.shapes) {
+      const coords = await unpackPositions(shape);
+      shapes.push({ coords, normals: vertexNormals(coords, triangles) });
+    }
+    hemispheres.push({ ...side, vertices, triangles, sulci, shapes });
   }
-  return { ...view, hemispheres, painter: surfacePainter(hemispheres) };
+  // all viewers of the page show the same shape
+  return { ...view, hemispheres, shape: 0, watchers: [], painter: surfacePainter(hemispheres) };
+}
+
+async function unpackPositions({ low, step, coords }) {
+  const raw = new Uint16Array(await unpackBytes(coords));
+  const n = raw.length / 3;
+  const places = new Float32Array(raw.length);
+  for (let k = 0; k < n; k += 1) {
+    for (let axis = 0; axis < 3; axis += 1) places[3 * k + axis] = low[axis] + step[axis] * raw[axis * n + k];
+  }
+  return places;
 }
 
 function vertexNormals(coords, triangles) {
@@ -104,10 +115,11 @@ function turnMatrix(azimuth, elevation) {
 }
 
 // What is in view: the middle of the hemispheres shown, and how far they reach from it.
-function framing(hemispheres) {
+function framing(hemispheres, shape) {
   const low = [Infinity, Infinity, Infinity];
   const high = [-Infinity, -Infinity, -Infinity];
-  for (const { coords } of hemispheres) {
+  for (const side of hemispheres) {
+    const { coords } = side.shapes[shape];
     for (let k = 0; k < coords.length; k += 1) {
       low[k % 3] = Math.min(low[k % 3], coords[k]);
       high[k % 3] = Math.max(high[k % 3], coords[k]);
@@ -139,21 +151,29 @@ function surfacePainter(hemispheres) {
     gl.enableVertexAttribArray(place);
     gl.vertexAttribPointer(place, size, kind, normalised, 0, 0);
   };
+  const filled = (target, values, use) => {
+    const buffer = gl.createBuffer();
+    gl.bindBuffer(target, buffer);
+    gl.bufferData(target, values, use);
+    return buffer;
+  };
   const meshes = new Map(hemispheres.map((side) => {
-    const array = gl.createVertexArray();
-    gl.bindVertexArray(array);
-    for (const [name, values] of [["position", side.coords], ["normal", side.normals]]) {
-      gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
-      gl.bufferData(gl.ARRAY_BUFFER, values, gl.STATIC_DRAW);
-      attribute(name, 3, gl.FLOAT, false);
-    }
-    const colours = gl.createBuffer();
-    gl.bindBuffer(gl.ARRAY_BUFFER, colours);
-    gl.bufferData(gl.ARRAY_BUFFER, side.coords.length, gl.DYNAMIC_DRAW);
-    attribute("colour", 3, gl.UNSIGNED_BYTE, true);
-    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
-    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, side.triangles, gl.STATIC_DRAW);
-    return [side.name, { array, colours, count: side.triangles.length, owner: null }];
+    const colours = filled(gl.ARRAY_BUFFER, side.shapes[0].coords.length, gl.DYNAMIC_DRAW);
+    const triangles = filled(gl.ELEMENT_ARRAY_BUFFER, side.triangles, gl.STATIC_DRAW);
+    const arrays = side.shapes.map(({ coords, normals }) => {
+      const array = gl.createVertexArray();
+      gl.bindVertexArray(array);
+      for (const [name, values] of [["position", coords], ["normal", normals]]) {
+        filled(gl.ARRAY_BUFFER, values, gl.STATIC_DRAW);
+        attribute(name, 3, gl.FLOAT, false);
+      }
+      gl.bindBuffer(gl.ARRAY_BUFFER, colours);
+      attribute("colour", 3, gl.UNSIGNED_BYTE, true);
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, triangles);
+      gl.bindVertexArray(null);
+      return array;
+    });
+    return [side.name, { arrays, colours, count: side.triangles.length, owner: null }];
   }));
 
   // Draw hemispheres with the colours of `owner` and copy the picture to a canvas of the page.
@@ -170,7 +190,7 @@ function surfacePainter(hemispheres) {
     gl.uniform2fv(uniform("zoom"), aspect > 1 ? [zoom / aspect, zoom] : [zoom, zoom * aspect]);
     for (const side of sides) {
       const mesh = meshes.get(side.name);
-      gl.bindVertexArray(mesh.array);
+      gl.bindVertexArray(mesh.arrays[pose.shape]);
       if (mesh.owner !== owner.key) {
         gl.bindBuffer(gl.ARRAY_BUFFER, mesh.colours);
         gl.bufferSubData(gl.ARRAY_BUFFER, 0, owner.colours(side));
@@ -185,13 +205,13 @@ function surfacePainter(hemispheres) {
 }
 
 function vertexColours(side, layer) {
-  const colours = new Uint8Array(side.coords.length);
-  for (let k = 0; k < colours.length; k += 1) colours[k] = OUTSIDE[k % 3];
+  const colours = new Uint8Array(side.shapes[0].coords.length).fill(OUTSIDE);
   side.vertices.forEach((vertex, k) => {
     const value = layer.map.values[side.start + k];
     const colour = layer.scale.at(value * layer.map.step);
+    const grey = side.sulci && side.sulci[vertex] ? SULCUS : GYRUS;
     for (let channel = 0; channel < 3; channel += 1) {
-      colours[3 * vertex + channel] = value ? layer.scale.table[colour + channel] : PLAIN[channel];
+      colours[3 * vertex + channel] = value ? layer.scale.table[colour + channel] : grey;
     }
   });
   return colours;
@@ -212,13 +232,14 @@ function surfaceOwner(layer) {
   };
 }
 
-function poseOf(hemispheres, { azimuth, elevation, sides }) {
+function poseOf({ hemispheres, shape }, { azimuth, elevation, sides }) {
   const shown = hemispheres.filter((side) => sides.includes(side.name));
-  return { shown, turn: turnMatrix(azimuth, elevation), ...framing(shown) };
+  return { shown, shape, turn: turnMatrix(azimuth, elevation), ...framing(shown, shape) };
 }
 
 // Every hemisphere from outside and from inside.
-function surfaceThumbnail(canvas, { hemispheres, painter }, layer) {
+function surfaceThumbnail(canvas, prepared, layer) {
+  const { hemispheres, painter } = prepared;
   if (!painter) return;
   const names = hemispheres.flatMap(({ name }) => [`${name} outside`, `${name} inside`]);
   // seen from the side, a brain leaves the top and the bottom of a square empty
@@ -228,7 +249,7 @@ function surfaceThumbnail(canvas, { hemispheres, painter }, layer) {
   const one = document.createElement("canvas");
   one.width = one.height = Math.floor(canvas.width / names.length);
   names.forEach((name, k) => {
-    const pose = poseOf(hemispheres, PRESETS[name]);
+    const pose = poseOf(prepared, PRESETS[name]);
     painter(one, owner, pose.shown, pose);
     canvas.getContext("2d").drawImage(one, k * one.width, (-(1 - filled) / 2) * one.height);
   });
@@ -249,7 +270,7 @@ function surfaceViewer(root, prepared, readout) {
     return { show() {}, goTo: () => false };
   }
 
-  const pose = (view) => poseOf(hemispheres, view);
+  const pose = (view) => poseOf(prepared, view);
 
   function draw() {
     if (!layer) return;
@@ -271,7 +292,8 @@ function surfaceViewer(root, prepared, readout) {
 
   function project(side, vertex, now) {
     const scale = (0.95 / now.reach) * (Math.min(large.width, large.height) / 2);
-    const place = [0, 1, 2].map((axis) => side.coords[3 * vertex + axis] - now.centre[axis]);
+    const { coords } = side.shapes[now.shape];
+    const place = [0, 1, 2].map((axis) => coords[3 * vertex + axis] - now.centre[axis]);
     const [x, y, z] = now.turn.map((row) => row.reduce((sum, entry, axis) => sum + entry * place[axis], 0));
     return [large.width / 2 + x * scale, large.height / 2 - y * scale, z];
   }
@@ -292,7 +314,9 @@ function surfaceViewer(root, prepared, readout) {
 
   function tell({ side, vertex }) {
     const feature = side.vertices.indexOf(vertex);
-    const where = [0, 1, 2].map((axis) => `${"xyz"[axis]} ${formatNumber(Math.round(10 * side.coords[3 * vertex + axis]) / 10, 4)}`);
+    // places in millimetres are those of the mesh of the fit
+    const { coords } = side.shapes.at(-1);
+    const where = [0, 1, 2].map((axis) => `${"xyz"[axis]} ${formatNumber(Math.round(10 * coords[3 * vertex + axis]) / 10, 4)}`);
     const what = feature < 0
       ? "outside the mask"
       : layer.tell(layer.map.values[side.start + feature] * layer.map.step);
@@ -318,7 +342,7 @@ function surfaceViewer(root, prepared, readout) {
     const now = pose(state);
     let best = null;
     for (const side of now.shown) {
-      for (let vertex = 0; vertex < side.coords.length / 3; vertex += 1) {
+      for (let vertex = 0; vertex < side.shapes[0].coords.length / 3; vertex += 1) {
         const [x, y, depth] = project(side, vertex, now);
         if (Math.hypot(x - wanted[0], y - wanted[1]) < 10 && (!best || depth > best.depth)) {
           best = { side, vertex, depth };
@@ -355,6 +379,21 @@ function surfaceViewer(root, prepared, readout) {
       draw();
     });
   }
+  const shapes = Array.from(root.querySelectorAll("input[data-shape]"));
+  prepared.watchers.push(() => {
+    shapes.forEach((radio, k) => {
+      radio.checked = k === prepared.shape;
+    });
+    drawThumbnails();
+    draw();
+  });
+  shapes.forEach((radio, k) => {
+    radio.checked = k === prepared.shape; // browsers remember the last choice
+    radio.addEventListener("change", () => {
+      prepared.shape = k;
+      prepared.watchers.forEach((watcher) => watcher());
+    });
+  });
   redrawOnResize(large, draw);
   return {
     show(next) {
@@ -368,7 +407,7 @@ function surfaceViewer(root, prepared, readout) {
       const side = hemispheres.find((one) => feature >= one.start && feature < one.stop);
       if (!side) return false;
       const vertex = side.vertices[feature - side.start];
-      const normal = Array.from(side.normals.slice(3 * vertex, 3 * vertex + 3));
+      const normal = Array.from(side.shapes[prepared.shape].normals.slice(3 * vertex, 3 * vertex + 3));
       // from outside or inside, whichever the vertex looks to
       const outwards = (normal[0] > 0) === (side.name === "right");
       Object.assign(state, PRESETS[`${side.name} ${outwards ? "outside" : "inside"}`], { sides: [side.name] });

@@ -15,7 +15,7 @@ from spcatv._util.types import FloatArray
 from spcatv.report.figures import figure_style
 from spcatv.report.maps.base import View
 from spcatv.report.maps.field import flat_view
-from spcatv.report.maps.surface import SurfaceView
+from spcatv.report.maps.surface import Shape, surface_view
 from spcatv.report.maps.volume import field_view, mean_image, volume_view
 from spcatv.report.regions import axes_of
 
@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
 
 def plot_components(
-    model: Any, *, components: Sequence[int] | None = None, background: str | os.PathLike[str] | None = None
+    model: Any,
+    *,
+    components: Sequence[int] | None = None,
+    background: str | os.PathLike[str] | None = None,
+    surface: Shape = "inflated",
 ) -> Figure:
     """Draw the maps of the components, all with the same colour scale.
 
     Parameters
     ----------
-    model : SPCATV, ImageSPCATV or SPCATVCV
+    model : SPCATV, ImageSPCATV, XarraySPCATV or a search of them
         Fitted. Volumes are shown as three slices through the largest loading, surfaces from outside and
         inside, two-dimensional fields as images and one-dimensional ones as lines.
     components : sequence of int, default=None
@@ -38,6 +42,8 @@ def plot_components(
     background : path, "template", "mean" or None
         Picture behind volumes: by default the MNI152 template if the mask lies in its brain, otherwise the
         mean image.
+    surface : {"inflated", "folded"}, default="inflated"
+        Shape of surfaces with the mesh of fsaverage5; others are drawn as they were given to the fit.
 
     Returns
     -------
@@ -56,7 +62,7 @@ def plot_components(
     model = estimator_of(model)
     loadings = np.asarray(model.components_, dtype=np.float64)
     numbers = range(len(loadings)) if components is None else [int(k) for k in components]
-    views = views_of(model, background)
+    views = views_of(model, background, surface)
     return views[0].figure(views, loadings, numbers)
 
 
@@ -115,7 +121,9 @@ def estimator_of(model: Any) -> Any:
     return getattr(model, "best_estimator_", model)
 
 
-def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tuple[View, ...]:
+def views_of(
+    model: Any, background: str | os.PathLike[str] | None = None, surface: Shape = "inflated"
+) -> tuple[View, ...]:
     """Return the views of a fitted model: one, or two if it has both surfaces and voxels."""
     mean = mean_image(model)
     space = getattr(model, "space_", None)
@@ -127,7 +135,7 @@ def views_of(model: Any, background: str | os.PathLike[str] | None = None) -> tu
         return (flat_view(structure, names, axes_of(model)),)
     views: list[View] = []
     if sets := space.vertex_sets:
-        views.append(SurfaceView(sets))
+        views.append(surface_view(sets, surface))
     if voxels := space.voxel_set:
         inside = mean[voxels.start : voxels.start + len(voxels.indices)]
         views.append(

@@ -36,6 +36,7 @@ class ViewFrame:
     # the edges of each slice, left and right
     ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     presets: tuple[str, ...] = ()  # names of the directions from which a surface can be seen
+    shapes: tuple[str, ...] = ()  # names of the shapes in which a surface can be seen
 
 
 class View(ABC):

@@ -1,36 +1,109 @@
-"""View of cortical surfaces."""
+"""View of cortical surfaces: inflated where the template has it, and as in the fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from spcatv._util.types import FloatArray
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.report.figures import DIVERGING
 from spcatv.report.maps.base import View, ViewFrame, packed, packed_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap, Normalize
+    from matplotlib.colors import Normalize
 
     from spcatv.images.spaces.base import VertexSet
 
+Shape = Literal["inflated", "folded"]
 FINEST = 65535  # the largest uint16
 # direction of the eye along x: seen from outside, then from inside
 SIDES = {"left": (-1.0, 1.0), "right": (1.0, -1.0)}
 PRESETS = ("left outside", "left inside", "right outside", "right inside", "top", "bottom", "front", "back")
+# Greys of vertices without a loading; the script of the page has the same.
+GYRUS, SULCUS, OUTSIDE = 0.82, 0.66, 0.48
+GAP = 2.0  # mm between inflated hemispheres, which overlap in their files
+
+
+@dataclass(frozen=True, eq=False)
+class Hemisphere:
+    """Vertices of one hemisphere, and the shapes in which it can be drawn."""
+
+    vertices: VertexSet
+    shapes: dict[str, FloatArray]  # positions of all vertices, the shape to draw by default first
+    in_sulcus: Array | None = None  # of all vertices; None if it is not known
+
+    @property
+    def name(self) -> str:
+        """Return "left" or "right"."""
+        return self.vertices.hemi
+
+    def payload(self) -> dict[str, Any]:
+        """Pack positions to 1/65535 of the extent, and triangles as differences."""
+        corners = np.asarray(self.vertices.mesh.triangles, dtype=np.int32)
+        # the first corners as steps from triangle to triangle, the two others relative to the first
+        relative = [np.diff(corners[:, 0], prepend=0), *(corners[:, 1:] - corners[:, :1]).T]
+        return {
+            "name": self.name,
+            "start": self.vertices.start,
+            "stop": self.vertices.stop,
+            "vertices": packed_steps(self.vertices.vertices),
+            "triangles": packed(np.stack(relative).astype(np.int32)),
+            "shapes": [_packed_positions(coords) for coords in self.shapes.values()],
+            "sulci": None if self.in_sulcus is None else packed(self.in_sulcus.astype(np.uint8)),
+        }
+
+    def draw(self, axes: Axes, loading: FloatArray, norm: Normalize, direction: float) -> None:
+        """Draw the triangles that face an eye on the x axis, from the farthest to the nearest."""
+        from matplotlib.collections import PolyCollection
+
+        triangles = self.vertices.mesh.triangles
+        corners = np.asarray(next(iter(self.shapes.values())), dtype=np.float64)[triangles]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        middles = corners.mean(axis=1)
+        # some files list the corners of triangles the other way round
+        outwards = np.sign((normals * (middles - middles.mean(axis=0))).sum()) or 1.0
+        facing = outwards * direction * normals[:, 0] / np.maximum(np.linalg.norm(normals, axis=1), 1e-12)
+        seen = np.flatnonzero(facing > 0)
+        seen = seen[np.argsort(direction * middles[seen, 0], kind="stable")]
+        colours = self._colours(loading, norm)[triangles[seen]].mean(axis=1)
+        colours *= (0.45 + 0.55 * facing[seen])[:, None]
+        # seen from +x, the front (+y) is to the right; from -x it is to the left
+        flat = corners[seen][:, :, 1:] * [direction, 1.0]
+        style: dict[str, Any] = {"facecolors": colours, "edgecolors": colours, "linewidths": 0.2}
+        axes.add_collection(PolyCollection(list(flat), **style, rasterized=True))
+        axes.set_xlim(flat[..., 0].min(), flat[..., 0].max())
+        axes.set_ylim(flat[..., 1].min(), flat[..., 1].max())
+        axes.set_aspect("equal")
+
+    def _colours(self, loading: FloatArray, norm: Normalize) -> FloatArray:
+        """Return the colours of all vertices; grey where there is no loading."""
+        import matplotlib
+
+        own = loading[self.vertices.start : self.vertices.stop]
+        greys = np.full(self.vertices.mesh.n_vertices, OUTSIDE)
+        greys[self.vertices.vertices] = GYRUS
+        if self.in_sulcus is not None:
+            greys[(greys == GYRUS) & self.in_sulcus] = SULCUS
+        colours = np.repeat(greys[:, None], 3, axis=1)
+        colours[self.vertices.vertices[own != 0]] = matplotlib.colormaps[DIVERGING](norm(own[own != 0]))[
+            :, :3
+        ]
+        return colours
 
 
 @dataclass(frozen=True, eq=False)
 class SurfaceView(View):
     """One or two hemispheres, to be turned in the browser."""
 
-    hemispheres: tuple[VertexSet, ...]
+    hemispheres: tuple[Hemisphere, ...]
 
     kind: ClassVar[str] = "surface"
+    aspect = 1.4
 
     @property
     def n_panels(self) -> int:
@@ -39,87 +112,80 @@ class SurfaceView(View):
 
     def payload(self) -> dict[str, Any]:
         """Return the meshes, and the vertices that are features."""
-        return {"kind": self.kind, "hemispheres": [_payload(side) for side in self.hemispheres]}
+        return {"kind": self.kind, "hemispheres": [side.payload() for side in self.hemispheres]}
 
     def frame(self) -> ViewFrame:
         """Return the frame, with the directions from which the hemispheres can be seen."""
-        present = {side.hemi for side in self.hemispheres}
+        present = {side.name for side in self.hemispheres}
         presets = tuple(
             name for name in PRESETS if not name.startswith(("left", "right")) or name.split()[0] in present
         )
-        return ViewFrame(self.kind, "Surface", "Dark grey: outside the mask.", presets=presets)
+        greys = "" if self.hemispheres[0].in_sulcus is None else "Light grey: gyri. Medium grey: sulci. "
+        shapes = tuple(self.hemispheres[0].shapes)
+        return ViewFrame(
+            self.kind, "Surface", f"{greys}Dark grey: outside the mask.", presets=presets, shapes=shapes
+        )
 
     def shown(self, loading: FloatArray) -> FloatArray:
         """Return the entries of a loading on all hemispheres."""
-        return np.concatenate([loading[side.start : side.stop] for side in self.hemispheres])
+        sets = (side.vertices for side in self.hemispheres)
+        return np.concatenate([loading[part.start : part.stop] for part in sets])
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
         """Draw every hemisphere from outside and from inside."""
-        views = [
-            (side, direction, where)
-            for side in self.hemispheres
-            for direction, where in zip(SIDES[side.hemi], ("outside", "inside"), strict=True)
-        ]
-        for axes, (side, direction, where) in zip(panels, views, strict=True):
-            _draw_hemisphere(side, axes, loading, norm, direction)
-            axes.set_title(f"{side.hemi}, {where}", fontsize=8, loc="center")
+        places = iter(panels)
+        for side in self.hemispheres:
+            for direction, where in zip(SIDES[side.name], ("outside", "inside"), strict=True):
+                axes = next(places)
+                side.draw(axes, loading, norm, direction)
+                axes.set_title(f"{side.name}, {where}", fontsize=8, loc="center")
 
 
-def _payload(side: VertexSet) -> dict[str, Any]:
-    """Pack positions to 1/65535 of the extent, and triangles as differences."""
-    coords = side.mesh.coords
+def surface_view(sets: Sequence[VertexSet], shape: Shape = "inflated") -> SurfaceView:
+    """Return the view of hemispheres: inflated by default where their mesh is that of fsaverage5."""
+    template = [_inflated(part) for part in sets]
+    hemispheres = []
+    for part, found in zip(sets, template, strict=True):
+        shapes, in_sulcus = {"folded": np.asarray(part.mesh.coords)}, None
+        if all(template) and found is not None:
+            coords, in_sulcus = found
+            shapes = {"inflated": coords, **shapes} if shape == "inflated" else {**shapes, "inflated": coords}
+        hemispheres.append(Hemisphere(part, shapes, in_sulcus))
+    return SurfaceView(tuple(hemispheres))
+
+
+def _inflated(part: VertexSet) -> tuple[FloatArray, Array] | None:
+    """Return inflated positions of the vertices of a hemisphere of fsaverage5, and which are in a sulcus."""
+    triangles, coords, in_sulcus = _template(part.hemi)
+    if part.mesh.n_vertices != len(coords) or _ordered(part.mesh.triangles) != triangles:
+        return None
+    return coords, in_sulcus
+
+
+@cache
+def _template(hemi: str) -> tuple[bytes, FloatArray, Array]:
+    """Load fsaverage5, which comes with nilearn: triangles, inflated positions, and the sulci."""
+    from nilearn.datasets import load_fsaverage, load_fsaverage_data
+
+    mesh = load_fsaverage("fsaverage5")["inflated"].parts[hemi]
+    coords = np.array(mesh.coordinates, dtype=np.float64)
+    coords[:, 0] -= coords[:, 0].max() + GAP / 2 if hemi == "left" else coords[:, 0].min() - GAP / 2
+    depth = load_fsaverage_data(mesh="fsaverage5", data_type="sulcal").data.parts[hemi]
+    return _ordered(mesh.faces), coords, np.asarray(depth).ravel() > 0
+
+
+def _ordered(triangles: IntArray) -> bytes:
+    """Describe triangles by their corners, whatever the order of either."""
+    corners = np.sort(np.asarray(triangles, dtype=np.int64), axis=1)
+    return corners[np.lexsort(corners.T)].tobytes()
+
+
+def _packed_positions(coords: FloatArray) -> dict[str, Any]:
     low, high = coords.min(axis=0), coords.max(axis=0)
     step = np.maximum((high - low) / FINEST, 1e-9)
     places = np.round((coords - low) / step).astype(np.uint16)
-    corners = np.asarray(side.mesh.triangles, dtype=np.int32)
-    # the first corners as steps from triangle to triangle, the two others relative to the first
-    relative = np.stack(
-        [np.diff(corners[:, 0], prepend=0), corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]]
-    )
     return {
-        "name": side.hemi,
-        "start": side.start,
-        "stop": side.stop,
-        "vertices": packed_steps(side.vertices),
         "low": low.astype(float).tolist(),
         "step": step.astype(float).tolist(),
         "coords": packed(places.T),
-        "triangles": packed(relative.astype(np.int32)),
     }
-
-
-def _draw_hemisphere(
-    side: VertexSet, axes: Axes, loading: FloatArray, norm: Normalize, direction: float
-) -> None:
-    """Draw the triangles from the farthest to the nearest; the eye looks along x."""
-    import matplotlib
-    from matplotlib.collections import PolyCollection
-
-    corners = np.asarray(side.mesh.coords, dtype=np.float64)[side.mesh.triangles]
-    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
-    values = np.zeros(side.mesh.n_vertices)
-    values[side.vertices] = loading[side.start : side.stop]
-    on_triangles = values[side.mesh.triangles]
-    colours = _face_colours(on_triangles, matplotlib.colormaps[DIVERGING], norm)
-    shade = 0.45 + 0.55 * np.abs(normals[:, 0])
-    colours[:, :3] *= shade[:, None]
-    order = np.argsort(direction * corners[:, :, 0].mean(axis=1), kind="stable")
-    # seen from +x, the front (+y) is to the right; from -x it is to the left
-    flat = np.stack([direction * corners[:, :, 1], corners[:, :, 2]], axis=2)[order]
-    axes.add_collection(
-        PolyCollection(
-            list(flat), facecolors=colours[order], edgecolors=colours[order], linewidths=0.2, rasterized=True
-        )
-    )
-    axes.set_xlim(flat[..., 0].min(), flat[..., 0].max())
-    axes.set_ylim(flat[..., 1].min(), flat[..., 1].max())
-    axes.set_aspect("equal")
-
-
-def _face_colours(values: FloatArray, table: Colormap, norm: Normalize) -> FloatArray:
-    """Colour triangles by the mean of their corners, or grey where all corners are zero."""
-    means = values.mean(axis=1)
-    colours = np.asarray(table(norm(means)), dtype=np.float64)
-    colours[(values == 0).all(axis=1), :3] = 0.82
-    return colours
