@@ -33,16 +33,11 @@ def certified_step(
     solver: WarmSolver,
     problem: LoadingProblem,
     goal: float,
-    reduction: float = STEP_REDUCTION,
-    *,
     first_goal: float | None = None,
 ) -> CertifiedLoading:
-    """Solve one loading problem inexactly; accept ``v = 0`` only at a gap of `goal`.
-
-    It ends at a gap of `goal`, or earlier at `first_goal`, or at the `reduction` of the gap at its start.
-    """
+    """Solve one loading problem to a gap of `first_goal`, or inexactly; accept ``v = 0`` only at `goal`."""
     if first_goal is None:
-        step = solver.step(problem, goal, reduction)
+        step = solver.step(problem, goal, STEP_REDUCTION)
     else:
         step = solver.step(problem, max(goal, first_goal))
     scale = problem.scale()  # what v = 0 costs
@@ -134,7 +129,7 @@ def alternate(
         number, n_steps = number + 1, n_steps + 1
         scale = problem.scale()
         first_goal = None if step_gap is None else step_gap * scale
-        step = certified_step(solver, problem, STEP_SHARE * limits.tol * scale, first_goal=first_goal)
+        step = certified_step(solver, problem, STEP_SHARE * limits.tol * scale, first_goal)
         n_iter, step_gap = n_iter + step.n_iter, None
         found = _scored(passes, penalty, step, problem, exactly=not passes.has_sketch)
         is_worse = point is None or found.own is None or found.objective > point.objective

@@ -19,7 +19,7 @@ from spcatv.data import CentredData
 from spcatv.data.diffusion import binary_unit
 from spcatv.data.leading import singular_scores
 from spcatv.data.passes import CountedPasses
-from spcatv.decomposition.alternation import COARSE_TOL, STEP_REDUCTION, STEP_SHARE, Limits, certified_step
+from spcatv.decomposition.alternation import COARSE_TOL, STEP_SHARE, Limits, certified_step
 from spcatv.decomposition.component import Component, empty_component
 from spcatv.decomposition.extrapolation import Extrapolation
 from spcatv.decomposition.starts import SPARE_DIRECTIONS, JointStart, rotated_start
@@ -39,6 +39,8 @@ from spcatv.structure import Structure
 # End the search for supports when the squared relative change of every loading and its relative gap are below
 # this, or after so many sweeps.
 SETTLED, SEARCH_SWEEPS = 0.01, 15
+# Share of the largest relative gap of a sweep to which the next sweep solves every loading problem.
+SWEEP_REDUCTION = 0.1
 # Weight of the l1 norm in a smoothed map, per wanted share of zeros, in units of the map's mean deviation.
 FLOOR = 0.1
 # Largest threshold of the search, as a share of the largest entry, so that a flat map keeps something.
@@ -69,14 +71,18 @@ class _Block:
         """Let the next map be solved in any case."""
         self.gap, self.scale = np.inf, 1.0
 
-    def solve(self, r: FloatArray, tol: float, reduction: float = STEP_REDUCTION) -> None:
-        """Solve the loading problem for the map ``r = X'u / N`` (P,), unless it is certified for it."""
+    def solve(self, r: FloatArray, tol: float, worst: float) -> None:
+        """Solve the loading problem for the map ``r = X'u / N`` (P,), unless it is certified for it.
+
+        The relative gap falls to `tol`, or to a share of the `worst` one before this sweep if that is larger.
+        """
         if self.relative_gap <= self._tol:
             return
         self._weigh(r)
         problem = self._problem(r)
-        goal = STEP_SHARE * tol * self._gap_scale(r, problem)
-        step = certified_step(self.solver, problem, goal, reduction)
+        scale = self._gap_scale(r, problem)
+        first_goal = None if worst == np.inf else SWEEP_REDUCTION * worst * scale
+        step = certified_step(self.solver, problem, STEP_SHARE * tol * scale, first_goal)
         self.n_iter += step.n_iter
         self.certificate = step.certificate
         self.objective = self.penalty.weights.l2 * (step.value - problem.scale())
@@ -151,7 +157,7 @@ class _SparseBlock(_Block):
             return False
         self._smoothness *= SMOOTHNESS_FACTOR
         self.forget_gap()
-        self.solve(r, max(COARSE_TOL, self._tol), reduction=0.0)
+        self.solve(r, max(COARSE_TOL, self._tol), 0.0)
         return True
 
     def fix_support(self) -> None:
@@ -379,7 +385,7 @@ class JointFitter:
             return [], None
         for block, r in zip(blocks, scores.maps, strict=True):
             if not self._stopped:
-                block.solve(r, tol, reduction=0.0)
+                block.solve(r, tol, 0.0)
             block.fix_support()
         return blocks, self._judged(blocks, exactly=self._stopped or not self._passes.has_sketch)[0]
 
@@ -404,7 +410,7 @@ class JointFitter:
                     for block in blocks:
                         block.forget_gap()
             for block, r in zip(blocks, maps, strict=True):
-                block.solve(r, tol)
+                block.solve(r, tol, worst)
             self.objectives.append(sum(block.objective for block in blocks))
             scores, worst = self._judged(blocks, exactly=not self._passes.has_sketch)
             while scores.is_empty.any():
