@@ -4,6 +4,7 @@ import importlib.util
 import pickle
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -546,3 +547,32 @@ def test_the_report_of_data_arrays(field, tmp_path):
         model.generate_report(data=field[:, ::-1])
     saved = generate_report(model.save(tmp_path / "model")).html
     assert "near lat " in saved, "a saved model has coordinates"
+
+
+def test_maps_have_degrees_and_coastlines(field, monkeypatch):
+    pytest.importorskip("matplotlib", reason="needs the extra report")
+    from spcatv.report import plot_components
+    from spcatv.report.maps import field as maps
+
+    # a coast at 30 degrees north that goes around the globe, and one beyond the map
+    coasts = [SimpleNamespace(coords=[(lon, 30.0) for lon in range(-180, 181, 5)])]
+    coasts += [SimpleNamespace(geoms=[SimpleNamespace(coords=[(0.0, 80.0), (5.0, 85.0)])])]
+    feature = SimpleNamespace(with_scale=lambda scale: SimpleNamespace(geometries=lambda: coasts))
+    monkeypatch.setitem(sys.modules, "cartopy", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "cartopy.feature", SimpleNamespace(COASTLINE=feature))
+    maps._coastlines.cache_clear()
+    try:
+        figure = plot_components(XarraySPCATV(small(n_components=1)).fit(field))
+    finally:
+        maps._coastlines.cache_clear()
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["60°N", "30°N", "0°", "30°S", "60°S"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0°", "90°E", "180°", "90°W"]
+    around, beyond = (line.get_xydata() for line in axes.lines)
+    assert np.isnan(beyond).any(axis=1).all()
+    assert set(around[:, 1]) == {1.0}, "the second row from the top"
+    place = np.nanargmin(np.abs(around[:, 0] - 2))
+    assert coasts[0].coords[place][0] == 90, "the third column"
+    assert -0.5 <= np.nanmin(around[:, 0]) < np.nanmax(around[:, 0]) <= 7.5
+    steps = np.abs(np.diff(around[:, 0]))
+    assert np.nanmax(steps) < 1, "no line across the map"

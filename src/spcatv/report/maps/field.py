@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ class ImageView(View):
     index: IntArray
     # name of the rows and of the columns, and their coordinates if there are any
     axes: tuple[tuple[str, tuple[str, ...]], ...] = (("row", ()), ("column", ()))
+    is_geographic: bool = False  # whether rows are latitudes and columns longitudes
 
     kind: ClassVar[str] = "image"
     n_panels = 1
@@ -54,6 +56,53 @@ class ImageView(View):
         shown = np.ma.masked_where(values == 0, values)
         axes.imshow(np.where(self.index > 0, 0.95, 0.75), cmap="gray", vmin=0, vmax=1, interpolation="none")
         axes.imshow(shown, cmap=DIVERGING, norm=norm, interpolation="none")
+        if all(labels for _, labels in self.axes):
+            axes.set_axis_on()
+            axes.grid(False)
+            _draw_ticks(axes.yaxis, *self.axes[0], "NS" if self.is_geographic else "")
+            _draw_ticks(axes.xaxis, *self.axes[1], "EW" if self.is_geographic else "")
+        if self.is_geographic:
+            rows, columns = (np.asarray(labels, dtype=np.float64) for _, labels in self.axes)
+            _draw_coastlines(axes, rows, columns)
+
+
+def _draw_ticks(axis: Any, name: str, labels: Sequence[str], sides: str) -> None:
+    """Label up to five cells of an axis by their coordinates; degrees get the letters of their sides."""
+    places = range(0, len(labels), max(1, -(-len(labels) // 5)))
+    if sides:
+        degrees = [round((float(labels[place]) + 180) % 360 - 180, 6) for place in places]
+        shown = [f"{abs(d):g}°{sides[int(d < 0)] if d % 180 else ''}" for d in degrees]
+    else:
+        shown = [labels[place] for place in places]
+        axis.set_label_text(name, fontsize=8)
+    axis.set_ticks(places, shown, fontsize=8)
+
+
+@cache
+def _coastlines() -> list[FloatArray]:
+    """Return longitudes and latitudes of coastlines, each of shape (n, 2); none without cartopy."""
+    try:
+        from cartopy.feature import COASTLINE
+
+        coasts = list(COASTLINE.with_scale("110m").geometries())
+    except (ImportError, OSError):  # cartopy downloads its map at the first use
+        return []
+    return [np.asarray(line.coords) for coast in coasts for line in getattr(coast, "geoms", [coast])]
+
+
+def _draw_coastlines(axes: Axes, latitudes: FloatArray, longitudes: FloatArray) -> None:
+    """Draw coastlines over a map whose cells have falling latitudes and rising longitudes."""
+    west, east = (1.5 * longitudes[end] - 0.5 * longitudes[beside] for end, beside in ((0, 1), (-1, -2)))
+    columns = np.r_[-0.5, np.arange(len(longitudes)), len(longitudes) - 0.5]
+    for line in _coastlines():
+        x, y = line.T[:2]
+        x = (x - west) % 360 + west
+        x = np.where(
+            np.abs(np.diff(x, append=x[-1])) > 180, np.nan, x
+        )  # a line that leaves at the other side
+        x = np.interp(x, np.r_[west, longitudes, east], columns, right=np.nan)
+        y = np.interp(y, latitudes[::-1], np.arange(len(latitudes))[::-1], left=np.nan, right=np.nan)
+        axes.plot(x, y, color="0.3", linewidth=0.6, scalex=False, scaley=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,4 +186,5 @@ def _map_view(index: IntArray, down: GridAxis, across: GridAxis) -> ImageView:
     rows = slice(None, None, -1 if down.direction > 0 else 1)
     columns = slice(None, None, -1 if across.direction < 0 else 1)
     axes = (down.name, down.labels[rows]), (across.name, across.labels[columns])
-    return ImageView(index[rows, columns], axes)
+    is_geographic = (down.kind, across.kind) == ("latitude", "longitude") and min(index.shape) > 1
+    return ImageView(index[rows, columns], axes, is_geographic)
