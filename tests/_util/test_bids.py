@@ -2,7 +2,14 @@
 
 import pytest
 
-from spcatv._util.bids import entities_of, entity_columns, files_of, natural_groups, samples_of_one_file
+from spcatv._util.bids import (
+    entities_of,
+    entity_columns,
+    files_of,
+    natural_groups,
+    sample_labels,
+    samples_of_one_file,
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +22,7 @@ from spcatv._util.bids import entities_of, entity_columns, files_of, natural_gro
         ("sub-a-7_map.nii", {"sub": "a-7"}),
         ("sub-3_hemi-L_t.gii + sub-3_hemi-R_t.gii", {"sub": "3"}),
         ("subjects/sub-4/surf/lh.thickness.mgh + subjects/sub-4/surf/rh.thickness.mgh[0]", {"sub": "4"}),
+        ("t/32074_lh2fsaverage5_20.mgh + t/32074_rh2fsaverage5_20.mgh", {"sub": "32074"}),  # SurfStat
         ("C:\\data\\sub-5\\map.nii", {"sub": "5"}),
         ("con_0001.img", {}),
         ("image 3", {}),
@@ -46,6 +54,12 @@ def test_columns_of_a_table():
         "task": ["x", "y"],
     }
     assert entity_columns(["a.nii", "b.nii"]) == {}
+
+
+def test_labels_of_samples_differ():
+    assert sample_labels(["a/sub-1_x.nii", "a/sub-2_x.nii"]) == ("participant_id", ["sub-1", "sub-2"])
+    assert sample_labels(["a/sub-1_x.nii", "a/c.nii[0]"]) == ("input", ["sub-1_x.nii", "c.nii[0]"])
+    assert sample_labels(["a/lh.x + a/rh.x", "b/lh.x + b/rh.x"])[1] == ["a/lh.x + a/rh.x", "b/lh.x + b/rh.x"]
 
 
 @pytest.mark.parametrize(

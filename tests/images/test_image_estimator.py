@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 pytest.importorskip("nilearn")
 import nibabel as nib
 
-from spcatv import SPCATV
+from spcatv import SPCATV, ImageSPCATVCV
 from spcatv.images import ImageError, ImageSPCATV, read_cohort
 from spcatv.model import ModelError
 
@@ -75,8 +75,27 @@ def test_everything_of_spcatv_is_there(fitted, volumes):
             assert getattr(fitted, name) is value, name
     names = ["component_1", "component_2"]
     assert list(fitted.get_feature_names_out()) == names
-    table = clone(fitted).set_output(transform="pandas").fit_transform(volumes.paths)
-    assert list(table.columns) == names
+
+
+def test_tables_of_scores_are_labelled_by_participant_or_file(volumes, tmp_path):
+    model = ImageSPCATV(1, mask=volumes.mask).set_output(transform="pandas").fit(volumes.paths)
+    table = model.transform(volumes.paths[3:5])
+    assert (list(table.index), table.index.name) == (["sub-04", "sub-05"], "participant_id")
+    assert list(table.columns) == ["component_1"]
+    assert np.array_equal(
+        table, clone(model).set_output(transform="default").fit(volumes.paths).transform(volumes.paths[3:5])
+    )
+    search = ImageSPCATVCV(1, mask=volumes.mask, sparsity=[0.5, 0.7], smoothness=1.0, cv=2)
+    scores = search.set_output(transform="pandas").fit_transform(volumes.paths)
+    assert list(scores.index) == list(model.fit_transform(volumes.paths).index)
+    assert list(search.transform(volumes.paths[:1]).index) == ["sub-01"]
+    # two images of one participant: a 4-D one of one volume, and one of several
+    paths = [tmp_path / name for name in ("sub-1_run-1.nii.gz", "sub-1_run-2.nii.gz")]
+    for path, n_volumes in zip(paths, (1, 2), strict=True):
+        nib.save(nib.concat_images([nib.load(file) for file in volumes.paths[:n_volumes]]), path)
+    table = model.transform(paths)
+    assert table.index.name == "input"
+    assert list(table.index) == ["sub-1_run-1.nii.gz", "sub-1_run-2.nii.gz[0]", "sub-1_run-2.nii.gz[1]"]
 
 
 def test_fit_transform_is_fit_and_transform(fitted, volumes):

@@ -231,7 +231,15 @@ def test_pairing_by_name():
 
 
 @pytest.mark.parametrize(
-    "name", ["lh.s0.mgh", "s0_lh.thickness.mgh", "s0.lh.mgh", "s0_hemi-L_x.shape.gii", "s0.L.gii"]
+    "name",
+    [
+        "lh.s0.mgh",
+        "s0_lh.thickness.mgh",
+        "s0.lh.mgh",
+        "s0_hemi-L_x.shape.gii",
+        "s0.L.gii",
+        "s0_lh2fsaverage5_20.mgh",
+    ],
 )
 def test_names_that_state_their_hemisphere(name):
     assert hemisphere_of(name)[0] == "left"

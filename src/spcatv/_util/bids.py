@@ -23,6 +23,8 @@ ENTITIES = (
 OF_FOLDERS = ("sub", "ses")
 # Columns of tables of the entities that have another name there; their values keep the prefix.
 COLUMNS = {"sub": "participant_id", "ses": "session_id"}
+# Names of SurfStat's tutorial data begin with the participant: 32074_lh2fsaverage5_20.mgh
+SURFSTAT = re.compile(r"(.+)_[lr]h2fsaverage")
 # Entities that get a column even if all samples share one value.
 ALWAYS = ("sub", "ses", "run")
 
@@ -56,12 +58,26 @@ def _entities_of_file(file: str) -> dict[str, str]:
     *folders, base = re.split(r"[/\\]", file)
     found: dict[str, str] = {}
     tokens: list[tuple[str, tuple[str, ...]]] = [(token, ENTITIES) for token in re.split(r"[_.]", base)]
+    tokens += [(f"sub-{label}", ENTITIES) for label in SURFSTAT.findall(base)]
     tokens += [(folder, OF_FOLDERS) for folder in reversed(folders)]
     for token, allowed in tokens:
         key, hyphen, value = token.partition("-")
         if hyphen and value and key in allowed:
             found.setdefault(key, value)
     return found
+
+
+def sample_labels(names: Sequence[str]) -> tuple[str, list[str]]:
+    """Return labels of the samples that all differ, and the name of their column.
+
+    These are the participants ("participant_id", ``sub-01``) if all names state theirs and no two are equal,
+    otherwise the names of the files ("input"), with their folders if these tell the files apart.
+    """
+    people = [f"sub-{entities_of(name).get('sub', '')}" for name in names]
+    if "sub-" not in people and len(set(people)) == len(names):
+        return COLUMNS["sub"], people
+    files = [PAIR.join(os.path.basename(file) for file in name.split(PAIR)) for name in names]
+    return "input", files if len(set(files)) == len(names) else list(names)
 
 
 def entity_columns(names: Sequence[str]) -> dict[str, list[str | None]]:

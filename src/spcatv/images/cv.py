@@ -14,7 +14,7 @@ from spcatv._util.parameters import SearchParameters
 from spcatv._util.types import FloatArray
 from spcatv.estimator.spcatv import ComponentsMixin
 from spcatv.images.dataset import Cohort
-from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for
+from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for, labelled
 from spcatv.images.preprocessing import ReadingParameters
 from spcatv.selection import SPCATVCV
 
@@ -134,7 +134,7 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchPara
             Scores by the chosen model.
         """
         cohort = self._fit(X, y, groups, confounds, exclude)
-        return self.best_estimator_.estimator_.transform(cohort.X)
+        return labelled(self, self.best_estimator_.estimator_.transform(cohort.X), cohort.names)
 
     def _fit(self, imgs: Any, y: Any, groups: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         search, reader = self._search(), self._image_model({})
@@ -183,7 +183,8 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchPara
     def transform(self, imgs: Any, confounds: Any = None) -> FloatArray:
         """Return the scores of images by the chosen model, as `ImageSPCATV.transform`."""
         check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.transform(imgs, confounds)
+        samples = self.best_estimator_.preparation_.open(imgs)
+        return labelled(self, self.best_estimator_.transform(samples, confounds), samples.names)
 
     def inverse_transform(self, X: Any) -> Any:
         """Return images with the given scores, as `ImageSPCATV.inverse_transform` of the chosen model."""

@@ -11,9 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.bids import sample_labels
 from spcatv._util.parameters import FitParameters
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
@@ -201,10 +203,11 @@ device, random_state
         Returns
         -------
         ndarray of shape (n_images, n_components)
-            Scores.
+            Scores. After ``set_output(transform="pandas")`` a DataFrame, whose index holds the participants
+            ("sub-01") if no two images share one, otherwise the names of the files.
         """
         cohort = self._fit(X, confounds, exclude)
-        return self.estimator_.transform(cohort.X)
+        return labelled(self, self.estimator_.transform(cohort.X), cohort.names)
 
     def _fit(self, imgs: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         check_image_parameters(self)
@@ -321,7 +324,7 @@ device, random_state
             scores.append(self.estimator_.transform(X))
             distances.append(fit_distances(self.estimator_, X))
         warn_of_far(np.concatenate(distances), samples.names)
-        return np.concatenate(scores)
+        return labelled(self, np.concatenate(scores), samples.names)
 
     def _batches(self, imgs: Any, confounds: Any) -> Iterator[FloatArray]:
         """Yield the data matrix of new images, as much at a time as fits into memory."""
@@ -430,6 +433,17 @@ device, random_state
                 setattr(model, name, value)
             model._adopt(estimator)
         return model
+
+
+def labelled(model: Any, scores: FloatArray, names: tuple[str, ...]) -> Any:
+    """Return scores, as a DataFrame with the labels of the samples if `set_output` asks for pandas."""
+    own = getattr(model, "_sklearn_output_config", {}).get("transform")  # scikit-learn knows no other index
+    if (own or get_config()["transform_output"]) != "pandas":
+        return scores
+    import pandas as pd  # comes with nilearn
+
+    column, labels = sample_labels(names)
+    return pd.DataFrame(np.asarray(scores), index=pd.Index(labels, name=column))
 
 
 def check_image_parameters(model: Any) -> None:

@@ -45,12 +45,13 @@ SHIPPED_TEMPLATE = "fsaverage5"
 # files of FreeSurfer that hold a volume or values on a surface
 EITHER_NAMES = (".mgh", ".mgz")
 VOLUME_NAMES = (".nii", ".nii.gz", ".img", ".img.gz", ".hdr")
-# lh.thickness, sub-01_hemi-L_thickness.shape.gii, 100307.L.thickness.32k_fs_LR.shape.gii
+# lh.thickness, sub-01_hemi-L_thickness.shape.gii, 100307.L.thickness.32k_fs_LR.shape.gii, and of SurfStat
+# 32074_lh2fsaverage5_20.mgh
 HEMISPHERE_MARKS = (
     re.compile(r"^(?P<before>)(?P<side>[lr]h)(?=\.)"),
     re.compile(r"^(?P<before>.*?(?:^|_)hemi-)(?P<side>[LR]|lh|rh|left|right)(?=[_.])"),
     re.compile(r"^(?P<before>.*?\.)(?P<side>[LR]|lh|rh)(?=\.)"),
-    re.compile(r"^(?P<before>.*?_)(?P<side>lh|rh)(?=[._])"),
+    re.compile(r"^(?P<before>.*?_)(?P<side>lh|rh)(?=[._]|2fsaverage)"),
 )
 SIDES = (("lh", "rh"), ("L", "R"), ("left", "right"))
 # number of samples in the head of a GIFTI file, if every array holds one
