@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from spcatv.report import ReportError
-from spcatv.report.atlas import label_features, names_beside, read_names
-from spcatv.report.regions import parts_of
+from spcatv.report.regions import label_features, names_beside, parts_of, read_names
 
 nib = pytest.importorskip("nibabel", reason="atlases are read with nibabel (extra `images`)")
 

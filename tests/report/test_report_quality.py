@@ -13,7 +13,7 @@ from spcatv import SPCATV, ImageSPCATV
 from spcatv.data.outliers import SCALE
 from spcatv.images import BadFeatureWarning, ImageQualityWarning
 from spcatv.report import generate_report
-from spcatv.report.image_quality import plot_mask, quality_section
+from spcatv.report.image_sections import plot_mask, quality_section
 from spcatv.report.inputs import gather
 from spcatv.report.maps import views_of
 from spcatv.report.maps.volume import whole_grid

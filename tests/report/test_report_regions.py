@@ -9,13 +9,12 @@ from spcatv import SPCATV
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.metrics import adjusted_explained_variance, cumulative_explained_variance
 from spcatv.report import ReportError, formatting
-from spcatv.report.atlas import label_features, read_names
 from spcatv.report.inputs import variance_of
 from spcatv.report.maps import views_of
 from spcatv.report.maps.base import packed_map
 from spcatv.report.maps.surface import surface_view
 from spcatv.report.maps.volume import index_grid
-from spcatv.report.regions import cluster_table, parts_of, vertex_areas
+from spcatv.report.regions import cluster_table, label_features, parts_of, read_names, vertex_areas
 from spcatv.structure import grid, icosphere
 
 

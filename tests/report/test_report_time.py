@@ -12,9 +12,9 @@ from report_files import write_mixing
 
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
+from spcatv.report.image_sections import run_labels, runs, spectra
 from spcatv.report.maps.volume import mean_image
 from spcatv.report.methods_text import REFERENCE, today
-from spcatv.report.time_courses import run_labels, runs, spectra
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
 

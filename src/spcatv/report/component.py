@@ -11,10 +11,9 @@ from spcatv._util.types import FloatArray
 from spcatv.data.outliers import outweighing
 from spcatv.metrics import threshold_loadings
 from spcatv.report import formatting as fmt
-from spcatv.report.atlas import FeatureLabels
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.inputs import ReportInputs, is_joint
-from spcatv.report.regions import MIDLINE, Cluster, Part, cluster_table
+from spcatv.report.regions import MIDLINE, Cluster, FeatureLabels, Part, cluster_table
 from spcatv.report.sections import Chart, SectionTable, chart, table_of
 from spcatv.report.statistics import Relation
 from spcatv.stability import Bootstrap

@@ -20,18 +20,16 @@ import numpy as np
 from spcatv._util.files import replacing
 from spcatv._version import __version__
 from spcatv.report import sections
-from spcatv.report.atlas import label_features
 from spcatv.report.component import ComponentPanel, component_panel, verdict_summary
 from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, colour_top, png_uri, shared_top
-from spcatv.report.image_quality import quality_section
+from spcatv.report.image_sections import quality_section, time_courses_section
 from spcatv.report.inputs import ReportInputs, gather
 from spcatv.report.maps import views_of
 from spcatv.report.maps.base import View, packed, packed_map
 from spcatv.report.methods_text import methods_section
-from spcatv.report.regions import parts_of
+from spcatv.report.regions import label_features, parts_of
 from spcatv.report.selection import count_section, selection_section
 from spcatv.report.statistics import relations, relations_section
-from spcatv.report.time_courses import time_courses_section
 
 if TYPE_CHECKING:
     import jinja2
