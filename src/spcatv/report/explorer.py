@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from inspect import signature
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +15,7 @@ from spcatv._util.parameters import EXPLORE
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, colour_top
-from spcatv.report.formatting import count, fixed, percent
+from spcatv.report.formatting import count, fixed, percent, python_arguments
 from spcatv.report.maps import views_of
 from spcatv.report.maps.base import packed, packed_map
 from spcatv.report.page import VIEWER_SCRIPTS, Report, legend, render
@@ -132,7 +131,7 @@ def explore(
         for setting in exploration.settings
     ]
     if is_field:
-        around = _arguments(type(model), {name: outer[name] for name in ("weights", "periodic")})
+        around = python_arguments(type(model), {name: outer[name] for name in ("weights", "periodic")})
         lines = [around_field(line, around, dim) for line in lines]
     return explorer_page(exploration, best, {"Python": lines}, title=title, background=background)
 
@@ -146,7 +145,7 @@ def python_line(kind: type, parameters: dict[str, Any], source: str, with_confou
     """Return the Python that fits a class with given parameters; arrays and objects keep their names."""
     named = _known(kind, parameters)
     setting = [f"{name}={named.pop(name)!r}" for name in SLIDERS]  # last, and also if they are the defaults
-    words = ", ".join([repr(named.pop("n_components")), *_arguments(kind, named), *setting])
+    words = ", ".join([repr(named.pop("n_components")), *python_arguments(kind, named), *setting])
     data = f"{source}, confounds=confounds" if with_confounds else source
     return f"from spcatv import {kind.__name__}\n\nmodel = {kind.__name__}({words}).fit({data})"
 
@@ -155,24 +154,6 @@ def around_field(line: str, arguments: Sequence[str], dim: str | Sequence[str]) 
     """Return the Python of `python_line` for a DataArray X, with arguments of `XarraySPCATV`."""
     fit = f"model = XarraySPCATV({', '.join(['model', *arguments])}).fit(X, dim={dim!r})"
     return f"from spcatv.xarray import XarraySPCATV\n{line.removesuffix('.fit(X)')}\n{fit}"
-
-
-def _arguments(kind: type, parameters: dict[str, Any]) -> list[str]:
-    """Return the parameters of a class that are not the defaults, as keyword arguments."""
-    words = []
-    for name, value in parameters.items():
-        default = signature(kind).parameters[name].default
-        if not (value is default or (_is_plain(value) and value == default)):
-            shown = os.fspath(value) if isinstance(value, Path) else value
-            words.append(f"{name}={shown!r}" if _is_plain(value) else f"{name}={name}")
-    return words
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value can be written as a short literal."""
-    if isinstance(value, list | tuple):
-        return len(value) <= 4 and all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | float | str | Path)
 
 
 def explorer_page(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -216,3 +218,31 @@ def plain_value(value: Any) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(item, (int, float, str)) for item in value):
         return ", ".join(map(str, value)) if len(value) <= 12 else f"{len(value)} values"
     return "given"
+
+
+def python_call(estimator: Any) -> str:
+    """Return the Python that creates an estimator."""
+    words = python_arguments(type(estimator), estimator.get_params(deep=False))
+    return f"{type(estimator).__name__}({', '.join(words)})"
+
+
+def python_arguments(kind: type, parameters: Mapping[str, Any]) -> list[str]:
+    """Return parameters that are not the defaults of a class as arguments; long values become names."""
+    words = []
+    for name, value in parameters.items():
+        default = signature(kind).parameters[name].default
+        if value is default or (_is_literal(value) and value == default):
+            continue
+        if hasattr(value, "fit"):
+            words.append(f"{name}={python_call(value)}")
+        else:
+            shown = os.fspath(value) if isinstance(value, Path) else value
+            words.append(f"{name}={shown!r}" if _is_literal(value) else f"{name}={name}")
+    return words
+
+
+def _is_literal(value: Any) -> bool:
+    """Return whether a value can be written as a short literal."""
+    if isinstance(value, list | tuple):
+        return len(value) <= 12 and all(map(_is_literal, value))
+    return value is None or isinstance(value, bool | int | float | str | Path)

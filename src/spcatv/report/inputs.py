@@ -22,6 +22,7 @@ from spcatv.estimator._persistence import estimator_state
 from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
 from spcatv.model import SavedModel, current_versions
 from spcatv.model.folder import IMAGE_PACKAGES
+from spcatv.report import formatting as fmt
 from spcatv.results import Results, ResultsError, Scores, Selection, read_results
 from spcatv.results.layout import MIXING
 from spcatv.results.read import numeric
@@ -269,30 +270,7 @@ def _repeat(source: Any, found: Results) -> str:
     inner = getattr(model, "estimator", None)  # of an XarraySPCATV
     names = ", ".join(type(each).__name__ for each in (inner, model) if each is not None)
     version = found.saved.versions.get("spca-tv", "")
-    return f"from spcatv import {names}  # spca-tv {version}\n{_call(model)}.fit(...)"
-
-
-def _call(model: Any) -> str:
-    """Return the Python that creates an estimator; values that are no short literals become dots."""
-    defaults = type(model)().get_params(deep=False)
-    arguments = [
-        f"{name}={value!r}"
-        if _is_short(value)
-        else f"{name}={_call(value) if hasattr(value, 'fit') else '...'}"
-        for name, value in model.get_params(deep=False).items()
-        if name in defaults and not _same(value, defaults[name])
-    ]
-    return f"{type(model).__name__}({', '.join(arguments)})"
-
-
-def _is_short(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return len(value) <= 12 and all(isinstance(item, (bool, int, float, str)) for item in value)
-    return isinstance(value, (bool, int, float, str))
-
-
-def _same(value: Any, default: Any) -> bool:
-    return value is default or (_is_short(value) and bool(value == default))
+    return f"from spcatv import {names}  # spca-tv {version}\n{fmt.python_call(model)}.fit(...)"
 
 
 @dataclass(frozen=True, eq=False)
