@@ -147,15 +147,15 @@ def test_an_array_that_changes_while_it_is_read(array, tmp_path, monkeypatch, ca
 
 
 def test_an_image_that_changes_while_it_is_read(volumes, tmp_path, monkeypatch, capsys):
-    from spcatv.images.spaces.volume import VolumeSamples
+    from spcatv.images.spaces.volume import VolumeSpace
 
-    read = VolumeSamples._read
+    read = VolumeSpace.read_image
 
     def change(*args):
         (volumes / "sub-03_map.nii.gz").touch()
         return read(*args)
 
-    monkeypatch.setattr(VolumeSamples, "_read", change)
+    monkeypatch.setattr(VolumeSpace, "read_image", change)
     argv = [
         "fit",
         str(volumes / "sub-*.nii.gz"),

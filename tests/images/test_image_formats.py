@@ -11,23 +11,26 @@ pytest.importorskip("nilearn")
 
 from spcatv import ImageSPCATV
 from spcatv.images import ImageError, read_cohort, spaces
-from spcatv.images.spaces.base import Opened, Samples, Space, VoxelSet, consecutive_runs
+from spcatv.images.spaces.base import Opened, Samples, Space, VoxelSet
 from spcatv.structure import as_structure, grid
 
 SHAPE = (5, 4, 3)
 
 
-@dataclass(frozen=True, eq=False)
-class TextSamples(Samples):
-    space: "TextSpace"
-    paths: tuple[Path, ...]
+@dataclass(frozen=True)
+class TextImage:
+    path: Path
+    n_samples: int = 1
+    t_r: float | None = None
+    is_series: bool = False
 
     @property
-    def runs(self):
-        return consecutive_runs((str(path), 1, (path,), None, False) for path in self.paths)
+    def name(self):
+        return str(self.path)
 
-    def _read(self, number, out):
-        out[0] = np.loadtxt(self.paths[number])[self.space.places()]
+    @property
+    def files(self):
+        return (self.path,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,7 @@ class TextSpace(Space):
     def find(cls, imgs, mask, surface):
         space = cls(np.ones(SHAPE, dtype=np.int32))
         samples = space.open(imgs)
-        return Opened(samples.names, lambda cache: (space, samples, f"all {space.n_features} numbers"))
+        return Opened(samples.images, lambda cache: (space, samples, f"all {space.n_features} numbers"))
 
     @property
     def n_features(self):
@@ -66,7 +69,10 @@ class TextSpace(Space):
         return replace(self, labels=labels)
 
     def open(self, imgs):
-        return TextSamples(self, tuple(map(Path, imgs)))
+        return Samples(self, tuple(TextImage(Path(path)) for path in imgs))
+
+    def read_image(self, image, out, fwhm, summed):
+        out[0] = np.loadtxt(image.path)[self.places()]
 
     def to_images(self, maps, names=()):
         return np.asarray(maps)

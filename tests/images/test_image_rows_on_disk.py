@@ -14,7 +14,7 @@ pytest.importorskip("nilearn")
 from spcatv.images import cache as image_cache
 from spcatv.images.cache import UNUSED_SECONDS, CachedSamples, CacheError
 from spcatv.images.files import ImageError
-from spcatv.images.spaces.base import consecutive_runs
+from spcatv.images.spaces.base import runs_of
 
 N_FILES, N_FEATURES = 6, 5
 KIND = {"space": "text"}
@@ -36,7 +36,8 @@ def rows_of(path, n_rows=1):
 
 
 def origins_of(paths, n_rows=1):
-    return consecutive_runs((path.name, n_rows, (path,), None, False) for path in paths)
+    about = {"n_samples": n_rows, "t_r": None, "is_series": False}
+    return runs_of(SimpleNamespace(name=path.name, files=(path,), **about) for path in paths)
 
 
 def complete(files, paths=None, n_threads=2, n_rows=1, kind=KIND, places=PLACES):

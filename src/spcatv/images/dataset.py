@@ -50,7 +50,7 @@ from spcatv.images.quality import (
     warn_of_blank,
 )
 from spcatv.images.spaces import listed, space_of, without
-from spcatv.images.spaces.base import Run, Samples, Space
+from spcatv.images.spaces.base import Run, Samples, Space, runs_of, sample_names
 from spcatv.images.spaces.volume import open_volumes
 
 
@@ -124,7 +124,7 @@ class Preparation:
         table = self._checked_confounds(None if per_run is not None else confounds, samples.names)
         tables = run_tables(samples.runs, self.reading.run_confounds, per_run)
         check_runs(samples.runs, self.reading, tables)
-        smooth = _smoothed(samples, self.reading)
+        smooth = samples.smoothed(self.reading.smoothing_fwhm)
         for part, X in read_batches(smooth, self.space, self.dtype, storage):
             check_finite(X, samples.names[part], self.space.noun)
             warn_of_blank(X, samples.names[part], self.space.noun)
@@ -335,26 +335,27 @@ def read_cohort(
         items, mask = kind.resampled(items, mask, target_affine)
     opened = kind.find(items, mask, surface)
     # check whatever can be wrong before any voxel is read
-    if len(opened.names) < 2:
-        raise ImageError(f"{opened.names[0]}: one image only; components need at least two")
+    names = sample_names(runs_of(opened.images))
+    if len(names) < 2:
+        raise ImageError(f"{names[0]}: one image only; components need at least two")
     per_run = confounds if is_per_run(confounds) else None
-    table = None if confounds is None or per_run is not None else read_confounds(confounds, opened.names)
+    table = None if confounds is None or per_run is not None else read_confounds(confounds, names)
     space, samples, mask_report = opened.place(storage.cache)
     if per_run is not None and not reading.run_confounds:
         reading = replace(reading, run_confounds=("*",))
     tables = run_tables(samples.runs, reading.run_confounds, per_run)
     reading, reading_report = _settled(reading, samples.runs)
     check_runs(samples.runs, reading, tables)
-    smooth = _smoothed(samples, reading)
+    samples = samples.smoothed(reading.smoothing_fwhm)
     X: Any
-    X, sha256 = read_matrix(smooth, space, precision, storage)
+    X, sha256 = read_matrix(samples, space, precision, storage)
     quality = image_quality(X, samples.names, space.noun, scaled=reading.standardize_runs != "none")
     bad = find_bad(X)
     dropped = apply_rule(bad, bad_features, space.noun, samples.names)
     X, space = _kept(X, space, bad.kept)
     if reading.cleans:
         if isinstance(X, StoredData):
-            X = cleaned_samples(X, smooth, space, reading, tables, storage)
+            X = cleaned_samples(X, samples, space, reading, tables, storage)
         else:
             clean_runs(X, samples.runs, reading, tables)
         constant = find_bad(X).constant
@@ -379,12 +380,8 @@ def read_cohort(
         matched="" if table is None else table.matched,
         quality=quality,
         reading_report=reading_report,
-        mean_img=smooth.mean_img(),
+        mean_img=space.mean_image(samples.sums) if samples.is_summed else None,
     )
-
-
-def _smoothed(samples: Samples, reading: Reading) -> Samples:
-    return samples if reading.smoothing_fwhm is None else samples.smoothed(reading.smoothing_fwhm)
 
 
 def _settled(reading: Reading, runs: tuple[Run, ...]) -> tuple[Reading, str]:

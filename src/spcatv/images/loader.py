@@ -178,7 +178,8 @@ def _read_each(
     def take(made: Any) -> None:
         number, sums, found = made
         hashes.update(found)
-        samples.add(sums)
+        if sums is not None:
+            samples.sums.add(sums)
         announce(number)
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
@@ -262,5 +263,5 @@ def _place_in_cache(
         name: list(array.shape) if name.startswith(("labels", "header")) else digest(array)
         for name, array in sorted(arrays.items())
     }
-    kind = {"space": space.kind, "values": values, "where": where, "treatment": samples.treatment}
+    kind = {"space": space.kind, "values": values, "where": where, "treatment": samples.fwhm}
     return CachedSamples(storage.cache, kind, space.places(), dtype, samples.runs, about)

@@ -138,7 +138,7 @@ def sum_images(volumes: Sequence[Volume], cache: Path | None = None) -> FrameSum
 
 def _name_of_sums(volumes: Sequence[Volume]) -> str | None:
     """Return the name of these sums in a cache; None for images in memory."""
-    states = [[file_states([volume.file]), str(volume.moved)] for volume in volumes if volume.file]
+    states = [[file_states(volume.files), str(volume.moved)] for volume in volumes if volume.files]
     if len(states) < len(volumes):
         return None
     grid = [list(volumes[0].shape), volumes[0].affine.tolist()]

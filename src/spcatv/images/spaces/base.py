@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -37,7 +38,7 @@ class Run:
     stop: int
     files: tuple[Path, ...] = ()  # empty for an image in memory
     t_r: float | None = None  # seconds between volumes, if the image states it
-    series: bool = False  # whether the samples are a time series, as far as the format tells
+    series: bool = False  # whether the samples are a time series
 
     @property
     def n_samples(self) -> int:
@@ -49,19 +50,18 @@ class Run:
         return replace(self, start=self.start + by, stop=self.stop + by)
 
 
-def consecutive_runs(
-    images: Iterable[tuple[str, int, Sequence[Path | None], float | None, bool]],
-) -> tuple[Run, ...]:
-    """Return runs one after the other, from the name, number of samples, files, t_r and kind of every image.
+def runs_of(images: Iterable[Any]) -> tuple[Run, ...]:
+    """Return the runs of opened images, one after the other.
 
-    An image with one sample is no time series, whatever its kind.
+    An image of any format has the attributes `name`, `n_samples`, `files`, `t_r` and `is_series` (those of a
+    Run); a single sample is no time series.
     """
     runs: list[Run] = []
     stop = 0
-    for name, n_samples, files, t_r, series in images:
-        start, stop = stop, stop + n_samples
-        known = () if None in files else tuple(file for file in files if file is not None)
-        runs.append(Run(name, start, stop, known, t_r, series and n_samples > 1))
+    for image in images:
+        start, stop = stop, stop + image.n_samples
+        series = image.is_series and image.n_samples > 1
+        runs.append(Run(image.name, start, stop, image.files, image.t_r, series))
     return tuple(runs)
 
 
@@ -74,17 +74,19 @@ def sample_names(runs: Iterable[Run]) -> tuple[str, ...]:
     )
 
 
-class Samples(ABC):
+@dataclass(frozen=True, eq=False)
+class Samples:
     """Images that were opened and checked against their space, but not read yet."""
 
-    @property
-    @abstractmethod
-    def runs(self) -> tuple[Run, ...]:
-        """One per image, in order (`consecutive_runs`)."""
+    space: Space
+    images: tuple[Any, ...]  # as for `runs_of`
+    fwhm: float | None = None  # width in mm of the kernel that smooths images while they are read
+    sums: Any = None  # FrameSums of the images of a fit before smoothing; None if there is no `mean_img`
 
-    @abstractmethod
-    def _read(self, number: int, out: FloatArray) -> Any:
-        """Read image `number` into `out`, shape (n_samples, P); return its sums for `add`, or None."""
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """One per image, in order."""
+        return runs_of(self.images)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,48 +98,31 @@ class Samples(ABC):
         """Files of the samples, in order; images in memory have none."""
         return tuple(file for run in self.runs for file in run.files)
 
-    @property
-    def treatment(self) -> Any:
-        """Changes of the values while they are read, beside the mask, as a value for JSON."""
-        return None
-
-    def smoothed(self, fwhm: float) -> Self:
+    def smoothed(self, fwhm: float | None) -> Samples:
         """Return the same samples, to be smoothed with a kernel of this width in mm while they are read."""
-        raise ImageError(
-            "smoothing_fwhm: images of this kind cannot be smoothed here; smooth them with other software "
-            "(CIFTI-2: wb_command -cifti-smoothing)"
-        )
-
-    def read(self, number: int, out: FloatArray) -> Any:
-        """Read image `number` into `out` of shape (n_samples, n_features), on any thread; return its sums."""
-        with np.errstate(over="ignore"):  # values too large for float32 become infinite and are dropped later
-            sums = self._read(number, out)
-        for row in out:
-            _check_magnitude(row, self.runs[number].name)
-        return sums
-
-    def add(self, sums: Any) -> None:  # noqa: B027 (most formats have none)
-        """Add the sums of an image to those of `mean_img`."""
-
-    def mean_img(self) -> Any:
-        """Return the mean of the images of a fit, also outside the mask; None for most formats."""
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class SmoothableSamples(Samples):
-    """Samples that can be smoothed while they are read."""
-
-    fwhm: float | None = field(default=None, kw_only=True)  # width of the kernel in mm
-
-    def smoothed(self, fwhm: float) -> Self:
-        """Return the same samples, smoothed while they are read."""
+        if fwhm is not None and not self.space.smooths:
+            raise ImageError(
+                "smoothing_fwhm: images of this kind cannot be smoothed here; smooth them with other "
+                "software (CIFTI-2: wb_command -cifti-smoothing)"
+            )
         return replace(self, fwhm=fwhm)
 
     @property
-    def treatment(self) -> Any:
-        """Width of the kernel in mm."""
-        return self.fwhm
+    def is_summed(self) -> bool:
+        """True if all images are in the sums."""
+        return self.sums is not None and self.sums.n_frames == self.runs[-1].stop
+
+    def read(self, number: int, out: FloatArray) -> Any:
+        """Read image `number` into `out` of shape (n_samples, n_features), on any thread.
+
+        Returns the sums of the image, to be added to those of all images in order, if they are wanted.
+        """
+        summed = self.sums is not None and not self.is_summed
+        with np.errstate(over="ignore"):  # values too large for float32 become infinite and are dropped later
+            sums = self.space.read_image(self.images[number], out, self.fwhm, summed)
+        for row in out:
+            _check_magnitude(row, self.runs[number].name)
+        return sums
 
 
 def _check_magnitude(row: FloatArray, name: str) -> None:
@@ -155,7 +140,7 @@ def _check_magnitude(row: FloatArray, name: str) -> None:
 class Opened:
     """Images whose headers were read."""
 
-    names: tuple[str, ...]  # one per sample
+    images: Sequence[Any]  # as for `runs_of`
     # returns the space, the samples, and one line about the mask. It may read the images to compute a mask,
     # and keeps what it has read in the folder of a cache, if there is one.
     place: Callable[[Path | None], tuple[Space, Samples, str]]
@@ -199,6 +184,8 @@ class Space(ABC):
         Name of the features, in the plural.
     suffixes : tuple of str
         Endings of the files that are taken from a folder of images.
+    smooths : bool
+        Whether images can be smoothed while they are read.
 
     Examples
     --------
@@ -216,6 +203,7 @@ class Space(ABC):
     kind: ClassVar[str]
     noun: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    smooths: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -261,6 +249,17 @@ class Space(ABC):
     @abstractmethod
     def open(self, imgs: Any) -> Samples:
         """Open images of this space; an ImageError names the first one that does not fit."""
+
+    @abstractmethod
+    def read_image(self, image: Any, out: FloatArray, fwhm: float | None, summed: bool) -> Any:
+        """Read an opened image into `out`, shape (n_samples, P), smoothed; return its sums if asked for.
+
+        Spaces without `mean_image` have no sums.
+        """
+
+    def mean_image(self, sums: Any) -> Any:
+        """Return the mean of images from their sums, also outside the mask."""
+        raise NotImplementedError
 
     @abstractmethod
     def to_images(self, maps: FloatArray, names: tuple[str, ...]) -> Any:

@@ -38,13 +38,11 @@ from spcatv.images.files import (
 )
 from spcatv.images.spaces.base import (
     Opened,
-    Run,
     Samples,
     Space,
     VertexSet,
     VoxelSet,
     checked_labels,
-    consecutive_runs,
     default_names,
 )
 from spcatv.images.spaces.surface import (
@@ -108,7 +106,7 @@ class CiftiSpace(Space):
             raise ImageError(f"{first.name}: some voxels belong to two brain structures")
         space = cls(first.axis, meshes, labels)
         samples = space.open(files)
-        return Opened(samples.names, lambda cache: (space, samples, report))
+        return Opened(files, lambda cache: (space, samples, report))
 
     @cached_property
     def _cortex_columns(self) -> dict[str, IntArray]:
@@ -170,14 +168,21 @@ class CiftiSpace(Space):
         labels[self.columns[~kept]] = 0
         return replace(self, labels=labels)
 
-    def open(self, imgs: Any) -> CiftiSamples:
+    def open(self, imgs: Any) -> Samples:
         """Open images with the grayordinates of the model."""
         files = open_all(imgs)
         for file in files:
             how = axis_difference(file.axis, self.axis)
             if how is not None:
                 raise ImageError(f"{file.name}: {how}, as the model")
-        return CiftiSamples(self, tuple(files))
+        return Samples(self, tuple(files))
+
+    def read_image(self, image: CiftiFile, out: FloatArray, fwhm: float | None, summed: bool) -> None:
+        """Read an opened image in blocks of columns."""
+        for first, block in image.blocks():
+            place = self.columns - first
+            inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
+            out[:, inside] = block[:, place[inside]]
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Cifti2Image:
         """Return a dense scalar image with all grayordinates of the files, zero outside the mask."""
@@ -263,25 +268,6 @@ class CiftiSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class CiftiSamples(Samples):
-    """Opened images with the grayordinates of their space."""
-
-    space: CiftiSpace
-    opened: tuple[CiftiFile, ...]
-
-    @cached_property
-    def runs(self) -> tuple[Run, ...]:
-        """One per image; those with an axis of times are time series."""
-        return consecutive_runs((f.name, f.n_samples, (f.file,), f.t_r, f.is_series) for f in self.opened)
-
-    def _read(self, number: int, out: FloatArray) -> None:
-        for first, block in self.opened[number].blocks():
-            place = self.space.columns - first
-            inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
-            out[:, inside] = block[:, place[inside]]
-
-
-@dataclass(frozen=True, eq=False)
 class CiftiMasker:
     """Extraction of features from CIFTI-2 images and back, like a fitted nilearn masker."""
 
@@ -364,7 +350,7 @@ class CiftiFile:
 
     name: str  # file name, or place in the list
     values: Any  # array, or one that is read from the file when it is sliced, shape (n_samples, G)
-    file: Path | None  # the file that holds the values; None for an array in memory
+    files: tuple[Path, ...]  # the file that holds the values; none for an array in memory
     rows: Any  # axis that describes the rows
     axis: BrainModelAxis  # describes the columns
 
@@ -388,8 +374,8 @@ class CiftiFile:
         n_columns = len(self.axis)
         width = max(1, BLOCK_VALUES // self.n_samples)
         with reading(self.name):
-            if self.file is not None and is_compressed(self.file):
-                with open_stream(self.file):  # compares the checksum
+            for file in filter(is_compressed, self.files):
+                with open_stream(file):  # compares the checksum
                     pass
             for first in range(0, n_columns, width):
                 last = min(first + width, n_columns)
@@ -423,7 +409,8 @@ def open_cifti(item: Any, number: int, known: KnownAxes | None = None) -> CiftiF
             f"{name}: rows of grayordinates are needed (.dscalar.nii, .dtseries.nii); this file has the axes "
             f"{', '.join(type(axis).__name__ for axis in axes)}"
         )
-    return CiftiFile(name, image.dataobj, file_behind(image), axes[0], axes[1])
+    file = file_behind(image)
+    return CiftiFile(name, image.dataobj, () if file is None else (file,), axes[0], axes[1])
 
 
 def _compared(path: Path, name: str, known: KnownAxes) -> CiftiFile:
@@ -438,7 +425,7 @@ def _compared(path: Path, name: str, known: KnownAxes) -> CiftiFile:
     values = reshape_dataobj(image.dataobj, image.shape[4:])
     if not isinstance(axis, BrainModelAxis) or values.shape != (len(rows), len(axis)):
         raise ValueError("not samples of grayordinates")
-    return CiftiFile(name, values, path, rows, axis)
+    return CiftiFile(name, values, (path,), rows, axis)
 
 
 def _axis(xml: bytes, number: int) -> Any:

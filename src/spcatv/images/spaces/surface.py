@@ -29,12 +29,10 @@ from spcatv.images.files import (
 )
 from spcatv.images.spaces.base import (
     Opened,
-    Run,
-    SmoothableSamples,
+    Samples,
     Space,
     VertexSet,
     checked_labels,
-    consecutive_runs,
 )
 from spcatv.structure import EdgeStructure, Structure, concat, mesh
 
@@ -180,6 +178,7 @@ class SurfaceSpace(Space):
     # labels of shape (n_vertices,) by the same keys; 0 is outside, differences are taken inside a label only
     labels: Mapping[str, IntArray]
 
+    smooths: ClassVar[bool] = True
     kind: ClassVar[str] = "surface"
     noun: ClassVar[str] = "vertices"
     suffixes: ClassVar[tuple[str, ...]] = (*EITHER_NAMES, *GIFTI_NAMES)
@@ -218,7 +217,7 @@ class SurfaceSpace(Space):
             space = cls(meshes, _mask_labels(mask, meshes))
             report = f"mask of {space.n_features:,} of {n_vertices:,} vertices, given"
         samples = space.open(imgs)
-        return Opened(samples.names, lambda cache: (space, samples, report))
+        return Opened(samples.images, lambda cache: (space, samples, report))
 
     @cached_property
     def slices(self) -> dict[str, slice]:
@@ -254,15 +253,38 @@ class SurfaceSpace(Space):
             labels[hemi] = new
         return replace(self, labels=labels)
 
-    def open(self, imgs: Any) -> SurfaceSamples:
+    def open(self, imgs: Any) -> Samples:
         """Open overlays and check their hemispheres and vertices against the meshes."""
         sides = by_hemisphere(imgs)
         if set(sides) != set(self.meshes):
             raise ImageError(_other_hemispheres(sides, self.meshes))
         given = list(zip(*(sides[hemi] for hemi in self.meshes), strict=True))
-        return SurfaceSamples(self, tuple(open_each(given, self._open_group)))
+        return Samples(self, tuple(open_each(given, self._open_group)))
 
-    def _open_group(self, items: Sequence[Any], number: int) -> tuple[Overlay, ...]:
+    def read_image(self, image: OverlayGroup, out: FloatArray, fwhm: float | None, summed: bool) -> None:
+        """Read the overlays of an image."""
+        data = {
+            hemi: overlay.values(self.meshes[hemi])
+            for hemi, overlay in zip(self.meshes, image.overlays, strict=True)
+        }
+        for hemi, values in (data if fwhm is None else self._smoothed(data, fwhm)).items():
+            out[:, self.slices[hemi]] = values[:, self.labels[hemi] != 0]
+
+    def _smoothed(self, data: dict[str, Array], fwhm: float) -> dict[str, Array]:
+        """Smooth as nilearn, for which NaN and infinite values count as zero, but keep these in place."""
+        from nilearn.image import smooth_img
+
+        image = self.surface_image({hemi: rows.T.astype(np.float32) for hemi, rows in data.items()})
+        try:
+            smooth = smooth_img(image, fwhm).data.parts
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ImageError(
+                "smoothing_fwhm: this version of nilearn cannot smooth surfaces; upgrade it, or smooth the "
+                f"overlays with other software ({error})"
+            ) from error
+        return {hemi: np.where(np.isfinite(rows), smooth[hemi].T, np.nan) for hemi, rows in data.items()}
+
+    def _open_group(self, items: Sequence[Any], number: int) -> OverlayGroup:
         """Open the overlays of one image, one per hemisphere."""
         group = tuple(open_overlay(item, number, hemi) for hemi, item in zip(self.meshes, items, strict=True))
         for surface, overlay in zip(self.meshes.values(), group, strict=True):
@@ -270,7 +292,10 @@ class SurfaceSpace(Space):
         if len({overlay.n_samples for overlay in group}) > 1:
             counts = " and ".join(f"{overlay.name} holds {overlay.n_samples}" for overlay in group)
             raise ImageError(f"a pair of overlays must hold equally many samples, but {counts}")
-        return group
+        name = PAIR.join(overlay.name for overlay in group)
+        files = tuple(overlay.file for overlay in group if overlay.file is not None)
+        files = files if len(files) == len(group) else ()
+        return OverlayGroup(group, name, group[0].n_samples, files, is_series="_bold." in name)
 
     def surface_image(self, data: Mapping[str, Array]) -> Any:
         """Return a `nilearn.surface.SurfaceImage` of values on all vertices of each hemisphere."""
@@ -347,44 +372,15 @@ class SurfaceSpace(Space):
 
 
 @dataclass(frozen=True, eq=False)
-class SurfaceSamples(SmoothableSamples):
-    """Opened overlays with the hemispheres and vertices of their space."""
+class OverlayGroup:
+    """Overlays of one image, one per hemisphere."""
 
-    space: SurfaceSpace
-    groups: tuple[tuple[Overlay, ...], ...]  # the overlays of every image, one per hemisphere
-
-    @cached_property
-    def runs(self) -> tuple[Run, ...]:
-        """One per image. FreeSurfer stacks people in one file: only BIDS' ``_bold`` is a time series."""
-        named = ((PAIR.join(overlay.name for overlay in group), group) for group in self.groups)
-        return consecutive_runs(
-            (name, group[0].n_samples, [overlay.file for overlay in group], None, "_bold." in name)
-            for name, group in named
-        )
-
-    def _read(self, number: int, out: FloatArray) -> None:
-        data = {
-            hemi: overlay.values(self.space.meshes[hemi])
-            for hemi, overlay in zip(self.space.meshes, self.groups[number], strict=True)
-        }
-        for hemi, values in self._smooth(data).items():
-            out[:, self.space.slices[hemi]] = values[:, self.space.labels[hemi] != 0]
-
-    def _smooth(self, data: dict[str, Array]) -> dict[str, Array]:
-        """Smooth as nilearn, for which NaN and infinite values count as zero, but keep these in place."""
-        if self.fwhm is None:
-            return data
-        from nilearn.image import smooth_img
-
-        image = self.space.surface_image({hemi: rows.T.astype(np.float32) for hemi, rows in data.items()})
-        try:
-            smooth = smooth_img(image, self.fwhm).data.parts
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ImageError(
-                "smoothing_fwhm: this version of nilearn cannot smooth surfaces; upgrade it, or smooth the "
-                f"overlays with other software ({error})"
-            ) from error
-        return {hemi: np.where(np.isfinite(rows), smooth[hemi].T, np.nan) for hemi, rows in data.items()}
+    overlays: tuple[Overlay, ...]
+    name: str  # names of the overlays
+    n_samples: int
+    files: tuple[Path, ...]  # files of the overlays; none if one is in memory
+    is_series: bool  # as BIDS says: FreeSurfer stacks people in one file
+    t_r: float | None = None  # no format states it
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,14 +32,10 @@ from spcatv.images.files import (
 from spcatv.images.masking import NONZERO, STRATEGIES, FrameSums, compute_mask
 from spcatv.images.spaces.base import (
     Opened,
-    Run,
     Samples,
-    SmoothableSamples,
     Space,
     VoxelSet,
     checked_labels,
-    consecutive_runs,
-    sample_names,
 )
 from spcatv.structure import GridStructure, grid
 
@@ -73,6 +69,7 @@ class VolumeSpace(Space):
     # position of the maps (qform, sform, their codes, units), for the files that are written
     header: nib.Nifti1Header = field(repr=False)
 
+    smooths: ClassVar[bool] = True
     kind: ClassVar[str] = "volume"
     noun: ClassVar[str] = "voxels"
     suffixes: ClassVar[tuple[str, ...]] = (".nii", ".nii.gz", ".img", ".mgh", ".mgz")
@@ -99,12 +96,11 @@ class VolumeSpace(Space):
             n_moved = sum(volume.moved for volume in volumes)
             moved = f"; {n_moved} of {len(volumes)} images resampled to its grid" if n_moved else ""
             size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{kinds}"
-            samples = space.open(volumes)
             if sums is None or n_moved:  # a mask is found on nearest voxels
-                sums = FrameSums.zeros(labels.shape, len(samples.names))
-            return space, replace(samples, sums=sums), f"mask of {size}, {source}{moved}"
+                sums = FrameSums.zeros(labels.shape, sum(volume.n_samples for volume in volumes))
+            return space, replace(space.open(volumes), sums=sums), f"mask of {size}, {source}{moved}"
 
-        return Opened(sample_names(volume_runs(volumes)), place)
+        return Opened(volumes, place)
 
     @classmethod
     def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[list[Volume], Any]:
@@ -157,7 +153,7 @@ class VolumeSpace(Space):
         labels[self.mask] = np.where(kept, labels[self.mask], 0)
         return replace(self, labels=labels)
 
-    def open(self, imgs: Any) -> VolumeSamples:
+    def open(self, imgs: Any) -> Samples:
         """Open images that lie on the grid of the mask."""
         volumes = open_volumes(imgs)
         for volume in volumes:
@@ -167,7 +163,30 @@ class VolumeSpace(Space):
                     f"{volume.name}: {how}, compared with the mask of the model; resample it "
                     "to that grid first, or fit with resample=True"
                 )
-        return VolumeSamples(self, tuple(volumes))
+        return Samples(self, tuple(volumes))
+
+    def read_image(
+        self, image: Volume, out: FloatArray, fwhm: float | None, summed: bool
+    ) -> FrameSums | Array | None:
+        """Read an opened image, one sample after the other."""
+        sums = FrameSums.zeros(self.labels.shape, len(out)) if summed and len(out) > 1 else None
+        for row, frame in zip(out, image.frames(), strict=True):
+            if sums is not None:
+                sums.add(frame)
+            row[:] = self.inside(frame if fwhm is None else self._smoothed(frame, fwhm))
+        return frame if summed and sums is None else sums
+
+    def _smoothed(self, frame: Array, fwhm: float) -> Array:
+        """Smooth as nilearn, for which NaN and infinite values count as zero, but keep these in place."""
+        from nilearn.image import smooth_img
+
+        image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.affine)
+        values = np.asanyarray(smooth_img(image, fwhm).dataobj)
+        return np.where(np.isfinite(frame), values, np.nan)
+
+    def mean_image(self, sums: FrameSums) -> nib.Nifti1Image:
+        """Return the mean of images in the whole box; NaN where most have no value."""
+        return self._image(sums.mean(dtype=np.float32))
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
         """Return a 4-D float32 image, one volume per map, zero outside the mask."""
@@ -219,55 +238,6 @@ class VolumeSpace(Space):
             affine=arrays["affine"],
             header=nib.Nifti1Header(arrays["header"].tobytes()),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class VolumeSamples(SmoothableSamples):
-    """Opened images on the grid of their space."""
-
-    space: VolumeSpace
-    volumes: tuple[Volume, ...]
-    sums: FrameSums | None = None  # of the images of a fit before smoothing, also outside the mask
-
-    @cached_property
-    def runs(self) -> tuple[Run, ...]:
-        """One per image; a 4-D image counts as a time series."""
-        return volume_runs(self.volumes)
-
-    def _read(self, number: int, out: FloatArray) -> FrameSums | Array | None:
-        summed = self.sums is not None and self.sums.n_frames < self.runs[-1].stop
-        run = FrameSums.zeros(self.space.labels.shape, len(out)) if summed and len(out) > 1 else None
-        for row, frame in zip(out, self.volumes[number].frames(), strict=True):
-            if run is not None:
-                run.add(frame)
-            row[:] = self.space.inside(self._smooth(frame))
-        return frame if summed and run is None else run
-
-    def add(self, sums: FrameSums | Array | None) -> None:
-        """Add the sums of a run, or an image with one sample."""
-        if self.sums is not None and sums is not None:
-            self.sums.add(sums)
-
-    def mean_img(self) -> nib.Nifti1Image | None:
-        """Return the mean of the images of a fit in the whole box; NaN where most have no value."""
-        if self.sums is None or self.sums.n_frames < self.runs[-1].stop:  # the rows came from a cache
-            return None
-        return self.space._image(self.sums.mean(dtype=np.float32))
-
-    def _smooth(self, frame: Array) -> Array:
-        """Smooth as nilearn, for which NaN and infinite values count as zero, but keep these in place."""
-        if self.fwhm is None:
-            return frame
-        from nilearn.image import smooth_img
-
-        image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.space.affine)
-        values = np.asanyarray(smooth_img(image, self.fwhm).dataobj)
-        return np.where(np.isfinite(frame), values, np.nan)
-
-
-def volume_runs(volumes: Sequence[Volume]) -> tuple[Run, ...]:
-    """Return one run per image."""
-    return consecutive_runs((v.name, v.n_samples, (v.file,), v.t_r, True) for v in volumes)
 
 
 def _mask_labels(
@@ -322,6 +292,7 @@ class Volume:
     n_samples: int  # 1 for a 3-D image, the length of the last axis for a 4-D one
     moved: bool = False  # whether shape and affine are not those of the image, which is resampled to them
     interpolation: str = "continuous"  # how: by cubic splines, or "nearest"
+    is_series: ClassVar[bool] = True  # several volumes count as a time series
 
     @property
     def reference(self) -> Any:
@@ -329,9 +300,10 @@ class Volume:
         return _like(self.image, np.zeros(self.shape, np.uint8), self.affine) if self.moved else self.image
 
     @property
-    def file(self) -> Path | None:
-        """File that holds the values; None for an array in memory."""
-        return file_behind(self.image)
+    def files(self) -> tuple[Path, ...]:
+        """File that holds the values; none for an array in memory."""
+        file = file_behind(self.image)
+        return () if file is None else (file,)
 
     @property
     def says_orientation(self) -> bool:
