@@ -1,9 +1,9 @@
 """
-El Niño: land, periodic longitudes and xarray
-=============================================
+El Niño, simulated: land, periodic longitudes and xarray
+========================================================
 
 Fields on the globe have coasts, longitudes that meet at the date line, and cells that shrink towards the
-poles. ``spcatv.xarray.XarraySPCATV`` takes a DataArray with its coordinates, and returns maps and scores
+poles. ``spcatv.XarraySPCATV`` takes a DataArray with its coordinates, and returns maps and scores
 with theirs.
 
 The sea surface temperatures here are simulated on a grid of 5 degrees. For real ones, replace ``sst`` by
@@ -29,8 +29,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.path import Path
 
-from spcatv import SPCATV
-from spcatv.xarray import XarraySPCATV
+from spcatv import SPCATV, XarraySPCATV
 
 lat, lon = np.arange(-77.5, 80, 5), np.arange(-177.5, 180, 5)
 time = pd.date_range("1990-01", periods=240, freq="MS")

@@ -144,8 +144,22 @@ def nothing(folder):
     return {}
 
 
+def write_thickness(folder):
+    """Surfaces of two small spheres, and thickness on them, as FreeSurfer names and writes them."""
+    import nibabel as nib
+
+    folder.mkdir()
+    coords, triangles = icosphere(2)
+    for letter in "lr":
+        nib.freesurfer.write_geometry(folder.parent / f"{letter}h.pial", coords, triangles)
+        for number, row in enumerate(signals(N_SAMPLES, coords)):
+            values = nib.MGHImage(row.astype(np.float32)[:, None, None], np.eye(4))
+            nib.save(values, folder / f"sub-{number:02d}.{letter}h.thickness.mgh")
+
+
 def readme(folder):
     write_volumes(folder, "maps/sub-{:02d}.nii.gz")
+    write_thickness(folder / "thickness")
     return {}
 
 

@@ -199,7 +199,7 @@ def test_the_description_on_pypi_has_no_relative_link(description, project):
     assert "**Start here** (`docs/start.md`)" in description
     assert "see LICENSE." in description
     assert "(https://doi.org/" in description
-    assert "simulated images, three hidden" not in description  # the caption of a picture that is not there
+    assert "Random halves of the" not in description  # the caption of a picture that is not there
     assert "in the source distribution" in description
     assert description.count("\n## ") == read("README.md").count("\n## ")
 
