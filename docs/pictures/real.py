@@ -252,7 +252,8 @@ def thickness():
         share = model.explained_variance_ratio_[k]
         print(f"component {k + 1}: {share:.1%} of the variance; r = {r:.2f} with age. {verdict.sentence}")
         norm = Normalize(-view.top(loading[None]), view.top(loading[None]))
-        panels = [figure.add_axes((0.25 * place + 0.005, 0.667 - 0.333 * k, 0.24, 0.25)) for place in range(4)]
+        lefts = (0.005, 0.255, 0.505, 0.755)
+        panels = [figure.add_axes((left, 0.667 - 0.333 * k, 0.24, 0.25)) for left in lefts]
         view.draw(panels, loading, norm)
         for axes in panels:
             empty(axes, "")
