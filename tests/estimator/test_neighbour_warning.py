@@ -7,7 +7,6 @@ import pytest
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.estimator import NeighbourWarning
-from spcatv.estimator._warnings import _are_unlike
 from spcatv.structure import graph
 
 SHAPE = (9, 14)
@@ -106,18 +105,6 @@ def test_few_neighbours_are_no_reason_either(rng):
     ring = np.roll(np.eye(12), 1, axis=1)
     X = field(rng, (12,))[:, rng.permutation(12)]
     assert warned(X, structure=graph(ring + ring.T)) == []
-
-
-@pytest.mark.parametrize(
-    ("share", "n_pairs", "unlike"),
-    [(0.1, 1000, True), (0.2, 1000, False), (0.15, 20, False), (-0.2, 1000, True)],
-)
-def test_it_takes_enough_pairs_to_call_neighbours_unlike(share, n_pairs, unlike):
-    """A tenth of the random pairs correlate by 0.6, and neighbours should exceed this by 0.03."""
-    near, strange = (
-        0.6 * np.sign(part) * (np.arange(n) < abs(part) * n) for part, n in ((share, n_pairs), (0.1, 1000))
-    )
-    assert _are_unlike(near, strange, 0.03) is unlike
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])

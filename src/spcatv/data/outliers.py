@@ -40,7 +40,7 @@ BLOCK = 2**22  # values that are sorted at a time
 # Leading directions of variation that are removed before distances and correlations are compared: scores of a
 # clear component that are far from 0 make no outlier.
 N_DIRECTIONS = 3
-ROUNDING = 1e-10  # of eigenvalues, per image
+ROUNDING = 1e-10  # share of the largest eigenvalue
 
 
 class BlankError(ValueError):
@@ -269,18 +269,20 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
 
 
 def _leading_directions(X: Any, median: FloatArray, usable: BoolArray) -> FloatArray:
-    """Return orthonormal leading directions (n, P) of the differences from the median, each of unit length.
+    """Return orthonormal leading directions (n, P) of the differences from the median image.
 
-    Every image counts the same in this spherical PCA, so that a single one hardly turns the directions.
+    Images are first divided by the root of their lengths: large scores define the direction of a component,
+    but single images hardly turn it. A direction that one image makes is left out, because removing it would
+    hide this image.
     """
     rows = np.asarray(X[:: -(-len(X) // MOST_IN_MEDIAN)], dtype=np.float64)
     rows = np.where(np.isfinite(rows) & usable, rows - median, 0.0)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    roots = np.sqrt(np.linalg.norm(rows, axis=1, keepdims=True))
+    rows = np.divide(rows, roots, out=np.zeros_like(rows), where=roots > 0)
     values, vectors = np.linalg.eigh(rows @ rows.T)
-    kept = values[-N_DIRECTIONS:] > ROUNDING * len(rows)
-    leading = (rows.T @ vectors[:, -N_DIRECTIONS:][:, kept]).T
-    return np.asarray(leading / np.sqrt(values[-N_DIRECTIONS:][kept])[:, None])
+    shared = np.square(vectors).max(axis=0) < MOST_OF_ONE
+    kept = np.flatnonzero(shared & (values > ROUNDING * values[-1]))[-N_DIRECTIONS:]
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T @ rows)
 
 
 def _correlation(a: FloatArray, b: FloatArray) -> float:

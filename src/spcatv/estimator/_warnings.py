@@ -33,7 +33,7 @@ NOTHING_LEFT = "the penalty leaves no loading"
 # Compare at most so many samples and pairs of features with the neighbours, chosen by this seed.
 MOST_SAMPLES, MOST_PAIRS, SEED = 150, 2500, 0
 # Compare nothing with fewer samples and pairs.
-FEWEST_SAMPLES, FEWEST_PAIRS = 5, 20
+FEWEST_SAMPLES, FEWEST_PAIRS = 5, 50
 # Features vary together if the mean of their squared correlations exceeds that of white noise by this many
 # standard errors.
 BEYOND_NOISE = 6.0
@@ -42,8 +42,8 @@ FOLLOWED = 4.0
 # Count a feature with less than this share of its values left as constant.
 FLAT = 1e-6
 # Neighbours are not alike if the mean of their squared correlations, signs kept, exceeds that of random pairs
-# by less than this share of the latter without signs, by so many standard errors.
-NOTABLE, STANDARD_ERRORS = 0.5, 1.0
+# by less than this share of what the latter, without signs, exceeds white noise by.
+NOTABLE = 0.5
 
 
 class SparsityWarning(UserWarning):
@@ -330,7 +330,8 @@ def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None
         for kind, pairs in neighbour_pairs(structure, MOST_PAIRS, rng).items()
     }
     known = {kind: found for kind, found in kinds.items() if len(found) >= FEWEST_PAIRS}
-    unlike = {kind: found for kind, found in known.items() if _are_unlike(found, strangers, NOTABLE * beyond)}
+    least = _signed_square(strangers) + NOTABLE * beyond
+    unlike = {kind: found for kind, found in known.items() if _signed_square(found) < least}
     if unlike:
         where = "" if len(unlike) == len(known) else f" {' and '.join(unlike)}"
         warn_user(
@@ -389,11 +390,9 @@ def _divided(columns: FloatArray, units: FloatArray) -> FloatArray:
     return np.divide(columns, units, out=np.zeros_like(columns), where=units > 0)
 
 
-def _are_unlike(neighbours: FloatArray, strangers: FloatArray, least: float) -> bool:
-    """Return whether neighbours exceed random pairs by less than `least`, beyond the standard errors."""
-    near, strange = (np.sign(group) * np.square(group) for group in (neighbours, strangers))
-    variance = strange.var() / len(strange) + near.var() / len(near)
-    return bool(strange.mean() + least - near.mean() > STANDARD_ERRORS * np.sqrt(variance))
+def _signed_square(correlations: FloatArray) -> float:
+    """Return the mean of the squares, each with the sign of its correlation."""
+    return float(np.mean(correlations * np.abs(correlations)))
 
 
 def _neighbour_message(where: str, neighbours: FloatArray, strangers: FloatArray, remedy: str) -> str:

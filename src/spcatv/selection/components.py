@@ -12,13 +12,16 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import as_data, checked_adjustment, on_device
 from spcatv.data.diffusion import diffused_gram
+from spcatv.data.outliers import outweighing
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data
 from spcatv.selection.path import checked_template
 
-# A component stands out if its share of the remaining variance is this many times the largest share in noise
-# with as many independent features. It allows for smooth noise, whose features differ in variance.
-OUTSTANDING = 2.2
+# The largest variance of an independent feature of a smooth Gaussian field in three dimensions, over the mean:
+# ``2 ** 1.5``.
+LARGEST_VARIANCE = 2.83
+# A component stands out if its share of the remaining variance is this many times what such noise reaches.
+OUTSTANDING = 1.15
 # Time of the diffusion, in units of ``1 / ||A||^2``: a Gaussian of about one pixel or voxel.
 LIGHT_DIFFUSION_TIME = 5.0
 # Samples that are looked at, evenly spaced.
@@ -36,7 +39,8 @@ class ComponentCount:
         Variance of every principal component of the lightly smoothed samples, as a share of the variance that
         the components before it leave.
     limit : ndarray of shape (max_components,)
-        Share that noise as smooth as these data reaches by chance.
+        Share that noise as smooth as these data reaches by chance; NaN for a component that does not count,
+        because one sample makes most of it.
     n_independent : ndarray of shape (max_components,)
         Effective number of independent features of what the components before leave.
 
@@ -81,9 +85,10 @@ as these data reaches 10.0%.'
         if found == most:
             noun = "component stands" if most == 1 else f"{most} components stand"
             return f"All of the first {noun} out. There may be more: look at a larger number."
-        compared = (
-            f"component {found + 1} has {self.share[found]:.1%} of the remaining variance, and noise as "
-            f"smooth as these data reaches {self.limit[found]:.1%}"
+        compared = f"component {found + 1} has {self.share[found]:.1%} of the remaining variance, and " + (
+            "one sample makes most of it"
+            if np.isnan(self.limit[found])
+            else f"noise as smooth as these data reaches {self.limit[found]:.1%}"
         )
         if found == 0:
             return f"No component stands out: {compared}. One is kept; trust it only if halves confirm it."
@@ -102,10 +107,10 @@ def count_components(
     """Count the components that stand out of noise.
 
     With the eigenvalues ``w_1 >= w_2 >= ...`` of ``X W X'``, X diffused on the structure by about one pixel,
-    component k stands out if ``w_k / (w_k + w_{k+1} + ...) > 2.2 (1 + sqrt(D / (N - k)))^2 / D``. D is the
-    effective number of independent features of what the components before leave,
-    ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` for the Gram matrix g of this residual. The components before
-    one that stands out have more variance, and count as well.
+    component k stands out if ``w_k / (w_k + w_{k+1} + ...) > 1.15 (2.83 + 2 sqrt(c) + c) / D`` with
+    ``c = D / (N - k)``, and no sample makes most of its variance. D is the effective number of independent
+    features of what the components before leave, ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` for the Gram
+    matrix g of this residual. The components before one that stands out have more variance, and count as well.
 
     Parameters
     ----------
@@ -158,8 +163,10 @@ def _compare_with_noise(gram: FloatArray, most: int) -> ComponentCount:
     numbers = [_independent_features(values[k:], vectors[:, k:]) for k in range(most + 1)]
     independent = np.maximum.accumulate(numbers[::-1])[::-1][:most]
     share = np.divide(values[:most], left[:most], out=np.zeros(most), where=left[:most] > 0)
-    crowding = np.sqrt(independent / (n_samples - 1 - np.arange(most)))
-    return ComponentCount(share, OUTSTANDING * np.square(1 + crowding) / independent, independent)
+    crowding = independent / (n_samples - 1 - np.arange(most))
+    limit = OUTSTANDING * (LARGEST_VARIANCE + 2 * np.sqrt(crowding) + crowding) / independent
+    limit[[outweighing(vectors[:, k]) is not None for k in range(most)]] = np.nan
+    return ComponentCount(share, limit, independent)
 
 
 def _independent_features(values: FloatArray, vectors: FloatArray) -> float:
