@@ -119,8 +119,8 @@ COUNT_COLUMNS = {
     "component": "Number of the component, from 1.",
     "share": "Variance of this principal component of the lightly smoothed samples, as a share of the "
     "variance that the components before it leave.",
-    "limit": "Share that noise as smooth as these data reaches by chance; n/a if one sample makes most of the "
-    "component, which does not count then.",
+    "limit": "Share that noise as smooth as these data reaches by chance; n/a if one sample makes most of "
+    "the component, which does not count then.",
     "n_independent": "Effective number of independent features of what the components before leave.",
 }
 # Arrays of the stability of resamples: of shape (K, n_features), and of shape (n_resamples, K).

@@ -17,8 +17,8 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data
 from spcatv.selection.path import checked_template
 
-# The largest variance of an independent feature of a smooth Gaussian field in three dimensions, over the mean:
-# ``2 ** 1.5``.
+# The largest variance of an independent feature of a smooth Gaussian field in three dimensions, ``2 ** 1.5``
+# times the mean.
 LARGEST_VARIANCE = 2.83
 # A component stands out if its share of the remaining variance is this many times what such noise reaches.
 OUTSTANDING = 1.15
@@ -110,7 +110,7 @@ def count_components(
     component k stands out if ``w_k / (w_k + w_{k+1} + ...) > 1.15 (2.83 + 2 sqrt(c) + c) / D`` with
     ``c = D / (N - k)``, and no sample makes most of its variance. D is the effective number of independent
     features of what the components before leave, ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` for the Gram
-    matrix g of this residual. The components before one that stands out have more variance, and count as well.
+    matrix g of this residual. The components before one that stands out have more variance, and count too.
 
     Parameters
     ----------
