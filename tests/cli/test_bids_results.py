@@ -46,6 +46,17 @@ def results(request, tmp_path_factory):
     return folder / "out"
 
 
+def test_the_readme_lists_every_file(results):
+    text = (results / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`([^` ]+)`", text))
+    names = {file.name for file in results.iterdir()} - {"README.md"}
+    assert {name for name in names if not name.endswith(".json") or name == CORE[0]} <= listed
+    sidecars = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    assert all(any(stem in name for name in listed) for stem in sidecars)
+    assert listed <= names | {REPORT, ".json"}
+    assert "spca-tv select --config" in text
+
+
 def test_names_and_sidecars(results):
     ignored = [line for line in (results / ".bidsignore").read_text().splitlines() if line[0] != "#"]
     names = {file.name for file in results.iterdir()} | {REPORT}

@@ -10,7 +10,17 @@ import pytest
 from spcatv import SPCATV
 from spcatv.cli import main
 from spcatv.cli.display import LiveDisplay, share_done, show_progress
-from spcatv.progress import SILENT, AlternationEnded, ComponentStarted, FileRead, Message, Printer, listening
+from spcatv.progress import (
+    AlternationEnded,
+    ComponentStarted,
+    FileRead,
+    Message,
+    Printer,
+    StageAdvanced,
+    StageStarted,
+    current_listener,
+    listening,
+)
 from spcatv.stability import bootstrap_components, split_halves
 
 rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich (extra `images`)")
@@ -86,8 +96,21 @@ def shown(quiet, verbose):
 
 def test_choice_of_the_display(on_a_terminal):
     assert type(shown(False, 0)) is LiveDisplay
-    assert shown(True, 0) is shown(True, 2) is SILENT
+    assert type(shown(True, 2)) is Printer
     assert type(shown(False, 1)) is Printer
+
+
+def test_quiet_hides_messages(capsys):
+    with show_progress(True, 2):
+        current_listener().hear(Message("compiling"))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_live_line_shows_the_first_part_of_a_note():
+    display = LiveDisplay(terminal())
+    display.hear(StageStarted("Comparing settings", 5, "chains of fits"))
+    display.hear(StageAdvanced("chain 1 of 5: fold 1, smoothness=1, 2 values of sparsity"))
+    assert display._bar.tasks[0].fields["note"] == "chain 1 of 5"
 
 
 def test_messages_alone_without_a_terminal_or_without_rich(monkeypatch, capsys):

@@ -239,6 +239,9 @@ def test_wrong_options_leave_nothing(change, message, array, tmp_path, refused):
         ("text.npy", b"no array at all", "cannot read"),
         ("cut.npz", b"PK\x03\x04", "cannot read"),
         ("words.csv", b"a,b\n1,2\n3,x\n", "cannot read"),
+        ("empty.npy", b"", "is empty"),
+        ("empty.csv", b"", "is empty"),
+        ("people.xlsx", b"PK", "is a spreadsheet; save it as CSV"),
         ("image.png", b"\x89PNG", "is not an array; the formats are .npy, .npz, .csv, .tsv"),
     ],
 )

@@ -4,13 +4,14 @@ import importlib.util
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numba.core import event
 from recorder import Recorder
 
-from spcatv.progress import Message, StageStarted, current_listener, listening, messages_only
+from spcatv.progress import Message, StageStarted, compilation, current_listener, listening, messages_only
 from spcatv.progress.compilation import Announcer
 
 MODULE = """
@@ -62,14 +63,32 @@ def test_the_kernels_of_others_are_their_own_business(loaded):
     assert heard_by_a_new_process(lambda: loaded("elsewhere.made_up").double(1.0)) == []
 
 
-def test_it_is_reported_to_whoever_listens_first_and_while_fits_are_silent(loaded):
-    announcer, recorder, module = Announcer(), Recorder(), loaded()
-    with event.install_listener("numba:compile", announcer):
-        module.double(1.0)  # nobody is there
-        with listening(recorder), messages_only():
-            current_listener().hear(StageStarted("nobody hears this"))
-            module.triple(1.0)
+def test_it_is_reported_while_fits_are_silent(loaded):
+    recorder, module = Recorder(), loaded()
+    with event.install_listener("numba:compile", Announcer()), listening(recorder), messages_only():
+        current_listener().hear(StageStarted("nobody hears this"))
+        module.triple(1.0)
     assert recorder.events == [Message(SAID)]
+
+
+def test_without_a_listener_it_goes_to_the_standard_error(loaded, capsys):
+    announcer, module = Announcer(), loaded()
+    with event.install_listener("numba:compile", announcer):
+        module.double(1.0)
+        module.triple(1.0)
+    assert capsys.readouterr() == ("", f"spcatv: {SAID}\n")
+
+
+def test_the_clock_stands_still_while_kernels_are_compiled(monkeypatch):
+    announcer, times = Announcer(), iter([10.0, 17.0, 20.0])
+    monkeypatch.setattr(compilation, "ANNOUNCER", announcer)
+    monkeypatch.setattr(compilation, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    told = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=len)})
+    announcer.on_start(told)  # at 10
+    announcer.on_start(told)  # a kernel that the first one calls
+    announcer.on_end(told)
+    announcer.on_end(told)  # at 17
+    assert compilation.working_seconds() == 20.0 - 7.0
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from spcatv.report import (
     plot_variance,
     thumbnails,
 )
-from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, shared_top
+from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, group_members, shared_top
 from spcatv.report.inputs import Variance
 from spcatv.selection import SPCATVCV, path
 from spcatv.stability import bootstrap_components
@@ -242,3 +242,8 @@ def test_voxels_without_a_loading_report_it(cifti):
     figure = plot_components(cifti.model)
     said = [text for text, _ in texts(figure, as_png(figure)[0]) if text.startswith("no loading")]
     assert len(said) == len(empty)
+
+
+def test_samples_without_a_group_are_missing():
+    members = dict(group_members(["A", "", "n/a", "A"], 4))
+    assert {name: numbers.tolist() for name, numbers in members.items()} == {"A": [0, 3], "missing": [1, 2]}

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.files import file_state, open_regular
+from spcatv._util.tables import SPREADSHEETS
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.config import Options
-from spcatv.cli.inputs import FIELD_SUFFIXES
+from spcatv.cli.inputs import FIELD_SUFFIXES, refuse_empty
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import Budget, bytes_text
@@ -166,8 +167,11 @@ def load_array(file: Path) -> Array:
     suffix = file.suffix.lower()
     if suffix in FIELD_SUFFIXES:
         raise InputError(f"{file} is read without --array: spca-tv fit {file}")
+    if suffix in SPREADSHEETS:
+        raise InputError(f"{file} is a spreadsheet; save it as CSV, and name the .csv file")
     if suffix not in ARRAY_SUFFIXES:
         raise InputError(f"{file} is not an array; the formats are {', '.join(ARRAY_SUFFIXES)}")
+    refuse_empty(file)
     try:
         if suffix == ".npy":
             with open_regular(file) as opened:

@@ -109,7 +109,7 @@ def show_progress(quiet: bool, verbose: int) -> Iterator[progress.Listener]:
     with show_warnings(), ExitStack() as stack:
         console = None if quiet or verbose else _terminal()
         if quiet:
-            listener = progress.SILENT
+            listener = progress.Printer("", 0, lambda line: None)
         elif verbose:
             listener = progress.Printer("", verbose, _log)
         elif console is not None:
@@ -174,7 +174,7 @@ class LiveDisplay:
             case progress.StageStarted(title, total, unit):
                 self._begin(title, total, "" if total is None else f"0 of {total} {unit}")
             case progress.StageAdvanced(note):
-                update(self._task, advance=1, note=printable(note))
+                update(self._task, advance=1, note=printable(note).partition(":")[0])  # fits 80 columns
             case progress.ComponentStarted(number, n_components):
                 if number == 1:
                     self._begin("Fitting", n_components, "")

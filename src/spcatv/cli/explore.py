@@ -13,6 +13,7 @@ from spcatv.model import read_model
 from spcatv.results import SampleSet
 from spcatv.results.layout import EXPLORER, MODEL
 from spcatv.results.read import restore_model
+from spcatv.results.write import write_readme
 from spcatv.selection.exploration import Exploration
 
 
@@ -57,3 +58,4 @@ def write_explorer(folder: Path, options: Options, samples: SampleSet, explorati
         lines = [around_field(line, arguments, dim[0] if len(dim) == 1 else dim) for line in lines]
     page = explorer_page(exploration, model, {"Command line": commands, "Python": lines}, title=options.title)
     page.save_as_html(folder / EXPLORER)
+    write_readme(folder)

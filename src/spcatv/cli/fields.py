@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spcatv.cli.config import Options
-from spcatv.cli.inputs import SampleFiles
+from spcatv.cli.inputs import SampleFiles, refuse_empty
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit
 from spcatv.estimator import SPCATV
@@ -114,8 +114,7 @@ def _open(file: Path, variable: str | None, dim: Sequence[str]) -> Any:
         import xarray
     except ImportError as error:
         raise InputError('NetCDF and Zarr need xarray: pip install "spca-tv[xarray]"') from error
-    if file.is_file() and not file.stat().st_size:
-        raise InputError(f"{file} is empty: it has 0 bytes")
+    refuse_empty(file)
     try:
         dataset = xarray.open_dataset(file, **({"engine": "zarr"} if file.is_dir() else {}))
     except Exception as error:  # decoders raise nearly anything for a damaged file

@@ -85,6 +85,12 @@ def _expand(source: Source, path_column: str | None, *, in_list: bool = False) -
             yield (each,)
 
 
+def refuse_empty(file: Path) -> None:
+    """Refuse a file of zero bytes."""
+    if file.is_file() and not file.stat().st_size:
+        raise InputError(f"{file} is empty: it has 0 bytes")
+
+
 def _existing(file: Path) -> Path:
     # unlike Path.exists, this does not raise for a name that is too long
     if not os.path.exists(file):

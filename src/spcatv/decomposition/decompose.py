@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from spcatv.decomposition.starts import JointStart, given_start, random_scores, 
 from spcatv.decomposition.warm_start import WarmStart
 from spcatv.decomposition.weights import ROUNDING, LoadingPenalty, Request, SparsityTarget
 from spcatv.progress import SILENT, ComponentEnded, ComponentStarted, Listener
+from spcatv.progress.compilation import working_seconds
 
 
 def prepare(data: CentredData, plan: Plan, n_components: int) -> None:
@@ -62,13 +62,13 @@ def _fit_jointly(
     listener.hear(ComponentStarted(1, len(requests), plan.tol))
 
     def fit() -> tuple[JointFit, float, Any]:
-        started = time.perf_counter()
+        started = working_seconds()
         limits = Limits(plan.tol, plan.max_iter, plan.keep_warm_start, listener)
         n_directions = plan.n_directions + len(requests)
         fitter = JointFitter(data, limits, lambda r: r.solver(plan.method, plan.dtype), n_directions)
         start = _joint_start(data, plan, requests, rng, warm_start)
         result = fitter.fit(requests, start, () if warm_start is None else warm_start.last)
-        return result, (time.perf_counter() - started) / len(requests), rng.get_state()
+        return result, (working_seconds() - started) / len(requests), rng.get_state()
 
     result, seconds, state = fit() if journal is None else journal.recall("components", fit)
     rng.set_state(state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,6 +37,7 @@ from spcatv.decomposition.weights import (
 )
 from spcatv.problem import as_penalty
 from spcatv.progress import ComponentEnded, ComponentStarted, Listener
+from spcatv.progress.compilation import working_seconds
 from spcatv.solvers.pdhg import WARM_TAU, WarmSolver
 from spcatv.structure import Structure
 
@@ -77,12 +77,12 @@ def deflate(
         component, seconds = recall(name, make)
         if journal is not None:
             journal.forget(f"{name}-")
-        started = time.perf_counter()
+        started = working_seconds()
         patterns.append(deflation.take(component))
         if plan.keep_warm_start:
             fitted.append(component)
         weights.append(component.weights)
-        seconds += time.perf_counter() - started
+        seconds += working_seconds() - started
         final = deflation.components[-1], deflation.scores[-1], patterns[-1]
         records.append(diagnose(component, seconds, data, *final))
         del component  # its arrays would stay beside those of the next one
@@ -403,8 +403,8 @@ def _recalled(
     """
 
     def timed() -> tuple[Component, float]:
-        started = time.perf_counter()
-        return make(), time.perf_counter() - started
+        started = working_seconds()
+        return make(), working_seconds() - started
 
     if journal is None:
         return timed()

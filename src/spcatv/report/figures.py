@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.tables import MISSING
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.report.formatting import superscript
@@ -335,7 +336,10 @@ def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[st
     """Return the samples of every group; the smallest of many groups are joined as "other"."""
     if groups is None:
         return [("all samples", np.arange(n_samples))]
-    labels = np.array([str(label) for label in groups], dtype=object)
+    texts = [str(label) for label in groups]
+    labels = np.array(
+        ["missing" if text.strip().lower() in MISSING else text for text in texts], dtype=object
+    )
     names, counts = np.unique(labels, return_counts=True)
     kept = list(names)
     if len(names) > MOST_GROUPS:

@@ -45,19 +45,27 @@ IGNORED_TEXT = f"""\
 {files.MODEL}
 {files.STABILITY}
 """
-README_TEXT = f"""\
-# Structured sparse principal components
-
-Made by {files.GENERATOR} {__version__}.
-
-- `{files.COMPONENT_MAPS}.*`: loading maps, one per component
-- `{files.MIXING}`: scores, one row per sample
-- `{files.METRICS}`: what each component explains, and how exact it is
-- `{files.CONFIG}`: the options of the run; `spca-tv fit --config` repeats it
-- `{files.MODEL}/`: the model, for `spca-tv transform`
-
-The `.json` beside a file says what it holds. `spca-tv report` on this folder makes a page of all of it.
-"""
+# The files of a results folder, by a part of their names, and what they hold.
+CONTENTS = {
+    files.COMPONENT_MAPS: "loading maps, one per component",
+    files.MIXING: "scores, one row per sample",
+    files.METRICS: "what each component explains, and how exact it is",
+    files.HALVES: "which components random halves of the samples confirm",
+    files.COUNT: "shares of variance by which the number of components was chosen",
+    files.QUALITY: "how every image compares with the others",
+    files.MEAN: "mean of the images",
+    files.SELECTION: "the settings that were compared, and the chosen one",
+    files.FREQUENCY_MAPS: "how often resampled fits select a place, one map per component",
+    files.SIGN_MAPS: "how often they agree about its sign",
+    files.REGION_MAPS: "numbers of the regions, one map per component",
+    files.REGIONS: "the regions, and how often resampled fits select them",
+    files.STABILITY: "arrays of the resampled fits",
+    files.EXPLORER: "a page with sliders that shows every setting",
+    files.CONFIG: "the options of the run; `spca-tv {command} --config` repeats it",
+    files.MODEL: "the model, for `spca-tv transform`",
+    files.DESCRIPTION: "who made this folder, for tools that read BIDS",
+    files.IGNORED: "the files here for which BIDS has no rules",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +133,29 @@ def write_results(
         write_count(folder, count)
     write_text(folder / files.CONFIG, config)
     write_json(folder / files.DESCRIPTION, DATASET)
-    write_text(folder / files.README, README_TEXT)
     write_text(folder / files.IGNORED, IGNORED_TEXT)
+    write_readme(folder)
     return metrics
+
+
+def write_readme(folder: Path) -> None:
+    """Write the list of the files in a results folder; call it again after adding one."""
+    names = sorted(path.name for path in folder.iterdir())
+    command = "select" if files.SELECTION in names else "fit"
+    lines = []
+    for part, text in CONTENTS.items():
+        found = [name for name in names if part in name and (name == part or not name.endswith(".json"))]
+        held = ", ".join(f"`{name}`" for name in found)
+        if held:
+            lines.append(f"- {held}: {text.format(command=command)}")
+    about = [
+        "# Structured sparse principal components",
+        f"Made by {files.GENERATOR} {__version__}.",
+        "\n".join(lines),
+        "The `.json` beside a file says what it holds. `spca-tv report` on this folder makes a page of all "
+        f"of it, `{files.REPORT}`.",
+    ]
+    write_text(folder / files.README, "\n\n".join(about) + "\n")
 
 
 def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
@@ -185,6 +213,7 @@ def write_selection(
         _write_stability(stability, samples, folder)
         if search.best_estimator_.structure_.n_rows > 0:
             _write_regions(stability, samples, folder)
+    write_readme(folder)
 
 
 def write_count(folder: Path, count: ComponentCount) -> None:
