@@ -108,6 +108,7 @@ def show_progress(quiet: bool, verbose: int) -> Iterator[progress.Listener]:
     """Show warnings, and progress: as a log with `verbose`, as a bar on a terminal, else messages alone."""
     with show_warnings(), ExitStack() as stack:
         console = None if quiet or verbose else _terminal()
+        listener: progress.Listener
         if quiet:
             listener = progress.Printer("", 0, lambda line: None)
         elif verbose:
