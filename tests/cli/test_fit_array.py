@@ -9,9 +9,9 @@ from cli_files import fields, listing, read_tsv
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV, __version__
+from spcatv.estimator.verdicts import verdict_lines
 from spcatv.results import read_results
 from spcatv.stability import split_halves
-from spcatv.stability.halves import verdict_lines
 from spcatv.structure import grid
 
 OPTIONS = ("--n-components", "2", "--alpha", "0.05")

@@ -21,12 +21,12 @@ from spcatv import SPCATV
 from spcatv.cli import main, select
 from spcatv.cli.app import build_parser
 from spcatv.cli.display import LiveDisplay
+from spcatv.estimator.verdicts import verdict_lines
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results
 from spcatv.results.tables import column_description
 from spcatv.selection import SPCATVCV, chains, count_components
 from spcatv.stability import bootstrap_components, split_halves
-from spcatv.stability.halves import verdict_lines
 from spcatv.structure import grid
 
 ALPHAS = (0.1, 0.4)

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, NOT_CONFIRMED, UNCERTAIN
 from spcatv.report import generate_report
 from spcatv.report.component import BAD, GOOD, UNKNOWN, UNSURE, Verdict, verdict_summary
 from spcatv.stability import Bootstrap
-from spcatv.stability.halves import CERTAIN, CONFIRMED, NOT_CONFIRMED, UNCERTAIN
 
 
 def cards(html):

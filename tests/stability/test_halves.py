@@ -6,10 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from spcatv import SPCATV
 from spcatv.data import ArrayData
+from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, NOT_CONFIRMED, UNCERTAIN, verdict_lines
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning
 from spcatv.stability import Reproducibility, split_halves
-from spcatv.stability.halves import CERTAIN, CONFIRMED, NOT_CONFIRMED, UNCERTAIN, agreement, verdict_lines
+from spcatv.stability.halves import agreement
 from spcatv.stability.refits import some_samples
 
 SHAPE = (14, 14)

@@ -26,13 +26,13 @@ from spcatv.cli.parser import InputError, TableColumn, input_errors
 from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
 from spcatv.cli.summary import summary_text
 from spcatv.estimator import SPCATV
+from spcatv.estimator.verdicts import verdict_lines
 from spcatv.progress import StageStarted, current_listener
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection, writing_results
 from spcatv.results.layout import CONFIG, EXPLORER
 from spcatv.selection import SPCATVCV, ComponentCount, count_components
 from spcatv.selection.exploration import Exploration
 from spcatv.stability import Bootstrap, SplitHalves, split_halves
-from spcatv.stability.halves import verdict_lines
 
 AUTO = "auto"
 # Splits of `--n-splits auto`, and the smallest numbers of samples and of groups for them: fewer than six

@@ -138,6 +138,18 @@ class ComponentDiagnostics:
     global_correlation: float = 0.0
     n_passes: int = 0
 
+    def __str__(self) -> str:
+        if self.is_empty:
+            return f"is empty: its loading is zero, {self.seconds:.2f} s"
+        return (
+            f"{'converged' if self.converged else 'NOT converged'}: objective {self.objective:.8g}, "
+            f"relative gap {self.relative_gap:.2e}, {self.n_alternations} alternations, "
+            f"{100 * self.sparsity:.1f} % zeros, {self.seconds:.2f} s"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
     def in_units(self, unit: float, *, grows: bool) -> ComponentDiagnostics:
         """Return the same for data that are `unit` times larger; `grows` if the loading grows with them."""
         factor = unit**2 if grows else unit

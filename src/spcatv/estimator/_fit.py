@@ -329,6 +329,7 @@ def store_fit(estimator: Any, fit: Fit) -> None:
         explained_variance_=result.singular_values**2 / (fit.n_samples - 1),
         explained_variance_ratio_=share.astype(dtype),
         structure_=fit.structure,
+        reproducibility_=None,
         diagnostics_=result.diagnostics,
         patterns_=(result.patterns / np.sqrt(fit.n_samples - 1)).astype(dtype),
         mixing_=result.mixing,

@@ -12,6 +12,7 @@ from spcatv._util.types import Array
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.estimator._validation import check_parameters
+from spcatv.estimator.verdicts import Reproducibility
 from spcatv.model import ModelError, SavedModel, checked, pack, recordable, unpack
 from spcatv.problem.penalties import PENALTY_CLASSES
 from spcatv.structure import Structure
@@ -60,6 +61,8 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
         "structure": structure,
         "diagnostics": pack(list(estimator.diagnostics_), "diagnostics")[0],
     }
+    if estimator.reproducibility_ is not None:
+        fitted["reproducibility"] = pack(list(estimator.reproducibility_), "reproducibility")[0]
     if hasattr(estimator, "feature_names_in_"):
         fitted["feature_names_in"] = [str(name) for name in estimator.feature_names_in_]
     parameters: dict[str, Any] = {}
@@ -109,6 +112,10 @@ def _read_fitted(saved: SavedModel, structure: Structure) -> dict[str, Any]:
     found["structure"] = structure
     records = unpack(fitted.get("diagnostics"), saved.arrays)
     found["diagnostics"] = checked(records, tuple[ComponentDiagnostics, ...], "diagnostics")
+    found["reproducibility"] = None
+    if "reproducibility" in fitted:
+        verdicts = unpack(fitted["reproducibility"], saved.arrays)
+        found["reproducibility"] = checked(verdicts, tuple[Reproducibility, ...], "reproducibility")
     if "feature_names_in" in fitted:
         names = checked(fitted["feature_names_in"], tuple[str, ...], "feature_names_in")
         found["feature_names_in"] = np.asarray(names, dtype=object)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.devices import to_host
-from spcatv._util.naming import component_names
 from spcatv._util.parameters import FitParameters, StructureParameter
 from spcatv._util.threads import one_blas_thread
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import FloatArray
 from spcatv.data import Centring
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator._fit import (
@@ -33,106 +31,23 @@ from spcatv.estimator._fit import (
 from spcatv.estimator._persistence import estimator_state, restore_estimator
 from spcatv.estimator._validation import check_parameters
 from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
+from spcatv.estimator.components_mixin import ComponentsMixin, FittedAttributes
 from spcatv.model import read_model, write_model
-from spcatv.progress import Printer, Together, current_listener, listening
+from spcatv.progress import Together, current_listener, printing
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.structure import as_structure
-
-if TYPE_CHECKING:
-    from spcatv.report import Report
-
-
-class ComponentsMixin:
-    """Names of scores and a report, for every estimator with components."""
-
-    components_: Any
-
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the scores, as in every table: ``component_1``, ``component_2``, ...
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored: the names of the features do not matter.
-
-        Returns
-        -------
-        ndarray of str objects of shape (n_components,)
-            One name per component, also of the columns after ``set_output(transform="pandas")``.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> SPCATV(2).fit([[1.0, 2.0, 0.0], [3.0, 5.0, 1.0], [2.0, 1.0, 7.0]]).get_feature_names_out()
-        array(['component_1', 'component_2'], dtype=object)
-        """
-        check_is_fitted(self)
-        return np.asarray(component_names(len(self.components_)), dtype=object)
-
-    def generate_report(self, **options: Any) -> Report:
-        """Make a page about the fitted model that a browser shows without any network.
-
-        Needs the extra "report".
-
-        Parameters
-        ----------
-        **options
-            As for `spcatv.report.generate_report`, such as ``title`` or ``data``.
-
-        Returns
-        -------
-        Report
-            With ``save_as_html(path)`` and ``open_in_browser()``.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> model = SPCATV(2, structure=dots.shape, sparsity=0.8).fit(dots.X)
-        >>> report = model.generate_report(title="Dots", data=dots.X)
-        >>> report.save_as_html("dots.html").name
-        'dots.html'
-        """
-        from spcatv.report import generate_report  # the extra is imported only when it is needed
-
-        return generate_report(self, **options)
-
-    def explore(self, X: Any, **options: Any) -> Report:
-        """Fit a grid of sparsity and smoothness, and show all settings on one page with sliders.
-
-        Needs the extra "report". The model need not be fitted, and is not changed.
-
-        Parameters
-        ----------
-        X : array-like or images
-            Data, as for `fit`.
-        **options
-            As for `spcatv.report.explore`, such as ``sparsity``, ``smoothness`` or ``n_jobs``.
-
-        Returns
-        -------
-        Report
-            With ``save_as_html(path)`` and ``open_in_browser()``.
-
-        Examples
-        --------
-        >>> from spcatv import SPCATV
-        >>> from spcatv.datasets import make_dots
-        >>> dots = make_dots(n_samples=40, size=14, snr=2.0, random_state=0)
-        >>> page = SPCATV(2, structure=dots.shape).explore(dots.X, sparsity=[0.7, 0.9], smoothness=[1.0])
-        >>> page.save_as_html("explorer.html").name
-        'explorer.html'
-        """
-        from spcatv.report import explore
-
-        return explore(self, X, **options)
 
 
 # the fields are the parameters: scikit-learn reads the signature that they make
 @dataclass(eq=False, repr=False)
 class SPCATV(
-    CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator, FitParameters, StructureParameter
+    CallbackSupportMixin,
+    ComponentsMixin,
+    TransformerMixin,
+    BaseEstimator,
+    FitParameters,
+    StructureParameter,
+    FittedAttributes,
 ):
     """Sparse PCA whose components are a few coherent regions: l1 + l2 + total variation.
 
@@ -260,6 +175,8 @@ class SPCATV(
         Alternations of the component that took most.
     diagnostics_ : tuple of ComponentDiagnostics
         One record per component: objective, certificate, iterations, seconds, sparsity.
+    reproducibility_ : tuple of spcatv.stability.Reproducibility, or None
+        Verdicts of `check_stability` on every component; None before it.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -291,8 +208,13 @@ class SPCATV(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    if TYPE_CHECKING:  # scikit-learn has no types
+
+        def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+            """Fit X and return its scores."""
+
     @with_callbacks
-    def fit(self, X: Any, y: Any = None) -> SPCATV:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of X.
 
         Parameters
@@ -310,10 +232,10 @@ class SPCATV(
             Fitted.
         """
         check_parameters(self)
-        with listening(Printer("[SPCATV] ", int(self.verbose))) if self.verbose else nullcontext():
+        with printing("SPCATV", int(self.verbose)):
             return self._fit(X)
 
-    def _fit(self, X: Any) -> SPCATV:
+    def _fit(self, X: Any) -> Self:
         data = checked_data(self, X, reset=True, min_samples=2)
         structure = as_structure(self.structure, n_features=data.shape[1])
         centred = centred_data(self, data)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.parameters import SearchParameters
 from spcatv._util.types import FloatArray
-from spcatv.estimator.spcatv import ComponentsMixin
+from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.images.dataset import Cohort
 from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for, labelled
 from spcatv.images.preprocessing import ReadingParameters
@@ -154,6 +154,10 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchPara
         self.best_estimator_ = self._image_model({"n_components": len(best.components_), **self.best_params_})
         self.best_estimator_.adopt_fit(best, cohort)
         return cohort
+
+    def _stability_inputs(self, X: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        options = {"groups": self.groups_, **options}
+        return self.best_estimator_._stability_inputs(X, options)
 
     def _search(self) -> SPCATVCV:
         """Return the search on the data matrix, without a structure."""

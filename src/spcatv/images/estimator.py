@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +19,7 @@ from spcatv._util.parameters import FitParameters
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator._validation import check_choice, check_parameters, check_switch
-from spcatv.estimator.spcatv import ComponentsMixin
+from spcatv.estimator.components_mixin import ComponentsMixin, FittedAttributes
 from spcatv.images._persistence import KIND, OWN, READING, restore_fitted, save_fitted
 from spcatv.images.dataset import Cohort, checked_dtype, read_cohort
 from spcatv.images.loader import Storage
@@ -28,7 +27,7 @@ from spcatv.images.preprocessing import Reading, ReadingParameters
 from spcatv.images.quality import RULES, fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel, read_model
-from spcatv.progress import Message, Printer, current_listener, listening
+from spcatv.progress import Message, current_listener, printing
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
 # parameters that `read_cohort` has, too
@@ -40,7 +39,13 @@ READ = (
 
 @dataclass(eq=False, repr=False)
 class ImageSPCATV(
-    CallbackSupportMixin, ComponentsMixin, TransformerMixin, BaseEstimator, FitParameters, ReadingParameters
+    CallbackSupportMixin,
+    ComponentsMixin,
+    TransformerMixin,
+    BaseEstimator,
+    FitParameters,
+    ReadingParameters,
+    FittedAttributes,
 ):
     """SPCATV on brain images: volumes, surfaces, or both (docs/images.md).
 
@@ -264,6 +269,12 @@ device, random_state
         self.variance_ = estimator.explained_variance_
         self.n_dropped_ = self.dropped_.n_dropped
 
+    def _stability_inputs(self, X: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        own = dict(options)
+        cohort = cohort_for(self, X, own.pop("confounds", None), own.pop("exclude", ()))
+        adjusted = {name: getattr(cohort.adjustment, name) for name in ("standardize", "confounds")}
+        return self.estimator_, cohort.X, {"groups": cohort.groups, **adjusted, **own}
+
     @property
     def masker_(self) -> Any:
         """Masker of the space of the images, made on demand, because nilearn is slow to import."""
@@ -464,8 +475,7 @@ def _reading_of(model: Any) -> Reading:
 def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:
     """Read images with the parameters of an estimator; or check a Cohort against them."""
     reading = _reading_of(model)
-    printer = Printer("[ImageSPCATV] ", model.verbose > 1)
-    with listening(printer) if model.verbose else nullcontext():
+    with printing("ImageSPCATV", model.verbose, model.verbose - 1):
         if isinstance(imgs, Cohort):
             cohort = _checked_cohort(model, imgs, reading, confounds, exclude)
         else:

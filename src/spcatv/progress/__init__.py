@@ -24,6 +24,7 @@ from spcatv.progress.listeners import (
     current_listener,
     listening,
     messages_only,
+    printing,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "current_listener",
     "listening",
     "messages_only",
+    "printing",
 ]

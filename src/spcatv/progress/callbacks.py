@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spcatv._util.types import FloatArray
 from spcatv.progress.events import AlternationEnded, ComponentEnded, ComponentStarted, Event
 from spcatv.progress.listeners import SILENT, Listener
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -20,9 +22,15 @@ except ImportError:  # scikit-learn < 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for scikit-learn's mixin where there is none."""
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    def with_callbacks(method: Method) -> Method:
         """Leave the method as it is."""
         return method
+
+
+if TYPE_CHECKING:  # scikit-learn has no types
+
+    def with_callbacks(method: Method) -> Method:
+        """Run the callbacks of an estimator in a method."""
 
 
 __all__ = ["HAS_CALLBACKS", "CallbackSupportMixin", "fit_task", "forwarded_callbacks", "with_callbacks"]
@@ -37,14 +45,13 @@ class _CallbackListener:
     def __init__(self, estimator: Any, root: Any, X: FloatArray, attributes: Attributes) -> None:
         self._of_fit = {"estimator": estimator, "X": X}
         self._root, self._attributes = root, attributes
-        self._max_iter = int(estimator.max_iter)
         self._component: Any = None
 
     def hear(self, event: Event, /) -> bool:
         """Run the task of an alternation or a component; a callback may stop either."""
         match event:
             case ComponentStarted():
-                self._component = self._root.subcontext(task_name="component", max_subtasks=self._max_iter)
+                self._component = self._root.subcontext(task_name="component", max_subtasks=None)
                 self._component.call_on_fit_task_begin(**self._of_fit)
             case AlternationEnded():
                 figures = {"objective": event.objective, "relative_gap": event.relative_gap}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from spcatv.progress.events import (
     AlternationEnded,
@@ -19,6 +19,7 @@ from spcatv.progress.events import (
     StageAdvanced,
     StageStarted,
 )
+from spcatv.progress.notebook import NotebookBar, in_notebook
 
 
 class Listener(Protocol):
@@ -165,16 +166,18 @@ class Printer:
                 seconds = time.perf_counter() - self._started
                 return f"{self._component}, alternation {number}: {figures}, {seconds:.2f} s"
             case ComponentEnded(number, _, found) if self._verbose:
-                return f"{_component_line(self._component, found)}\n{found.global_remark(number)}"
+                return f"{self._component} {found}\n{found.global_remark(number)}"
         return ""
 
 
-def _component_line(name: str, found: Any) -> str:
-    """Return the figures of a fitted component (`spcatv.decomposition.ComponentDiagnostics`) in one line."""
-    if found.is_empty:
-        return f"{name} is empty: its loading is zero, {found.seconds:.2f} s"
-    return (
-        f"{name} {'converged' if found.converged else 'NOT converged'}: objective {found.objective:.8g}, "
-        f"relative gap {found.relative_gap:.2e}, {found.n_alternations} alternations, "
-        f"{100 * found.sparsity:.1f} % zeros, {found.seconds:.2f} s"
-    )
+def printing(name: str, verbose: int, most: int = 2) -> AbstractContextManager[None]:
+    """Show progress inside a ``with`` block: a bar in a notebook, otherwise lines that begin with `name`.
+
+    `verbose` is that of the estimator: without it nothing is shown, and above 1 there are lines in notebooks,
+    too. They have the details of `most` at most.
+    """
+    if not verbose:
+        return nullcontext()
+    if verbose == 1 and in_notebook():
+        return listening(NotebookBar(name))
+    return listening(Printer(f"[{name}] ", min(verbose, most)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.data.outliers import outweighing
+from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, SAME_OUTLINE, WHAT_HELPS
 from spcatv.metrics import threshold_loadings
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
@@ -17,7 +18,6 @@ from spcatv.report.regions import MIDLINE, Cluster, FeatureLabels, Part, cluster
 from spcatv.report.sections import Chart, SectionTable, chart, table_of
 from spcatv.report.statistics import Relation
 from spcatv.stability import Bootstrap
-from spcatv.stability.halves import CERTAIN, CONFIRMED, SAME_OUTLINE, WHAT_HELPS
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve

@@ -170,7 +170,7 @@ def gather(
     known = {
         "scores": scores,
         "stability": found.stability if stability is None else stability,
-        "halves": found.halves if halves is None else halves.reproducibility,
+        "halves": found.halves or model.reproducibility_ if halves is None else halves.reproducibility,
         "count": found.count or getattr(asked, "count_", None),
         "quality": found.quality or getattr(model, "quality_", ()),
     }

@@ -161,10 +161,7 @@ def how_to_check(inputs: ReportInputs) -> str:
         return ""
     if inputs.config is not None:
         return inputs.repeat.replace(" --output", " --n-splits 10 --output")
-    return (
-        "from spcatv.stability import split_halves\n"
-        "generate_report(model, data=X, halves=split_halves(model, X))"
-    )
+    return "model.check_stability(X).generate_report(data=X)"
 
 
 def halves_table(inputs: ReportInputs) -> SectionTable:

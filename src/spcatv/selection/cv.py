@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from inspect import signature
@@ -32,9 +31,9 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data, checked_data
 from spcatv.estimator._validation import check_parameters
 from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
-from spcatv.estimator.spcatv import ComponentsMixin
+from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
-from spcatv.progress import Printer, StageStarted, current_listener, listening
+from spcatv.progress import StageStarted, current_listener, printing
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
 from spcatv.selection.grid import check_largest_alpha
 from spcatv.selection.path import WEIGHTS, PathFitter, way_to
@@ -230,8 +229,7 @@ index over folds 1.00'
         >>> search.fit(X, groups=subject).best_params_
         {'sparsity': 0.6, 'smoothness': 1.0}
         """
-        printer = listening(Printer("[SPCATVCV] ", 1)) if self.verbose else nullcontext()
-        with checkpointing(self.checkpoint), printer:
+        with checkpointing(self.checkpoint), printing("SPCATVCV", self.verbose, 1):
             return self._fit(X, y, groups, confounds)
 
     def _fit(self, X: Any, y: Any, groups: Any, confounds: Any) -> SPCATVCV:
@@ -474,6 +472,11 @@ index over folds 1.00'
         """
         samples = self._new_samples(X, confounds)
         return self.best_estimator_.score(samples)
+
+    def _stability_inputs(self, X: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        self._new_samples(X, options.get("confounds"))  # refuses confounds that do not match the fit
+        own = {"groups": self.groups_, "standardize": self.standardize}
+        return self.best_estimator_, X, {**own, **options}
 
     def _new_samples(self, X: Any, confounds: Any) -> Any:
         """X as the chosen model takes it."""

@@ -6,8 +6,9 @@ are at hand here, too.
 
 from __future__ import annotations
 
+from spcatv.estimator.verdicts import Reproducibility
 from spcatv.significance import PairedTest, paired_t_test, sign_flip_test
-from spcatv.stability.halves import Reproducibility, SplitHalves, split_halves
+from spcatv.stability.halves import SplitHalves, split_halves
 from spcatv.stability.resampling import Bootstrap, Region, bootstrap_components
 
 __all__ = [

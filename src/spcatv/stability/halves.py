@@ -6,9 +6,8 @@ The two halves of a split share no sample, so that noise in one cannot agree wit
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator._validation import checked_count
+from spcatv.estimator.verdicts import SAME_OUTLINE, SAME_PATTERN, Reproducibility
 from spcatv.metrics import dice, match_components
 from spcatv.model import recordable
 from spcatv.model.checkpoint import checkpointing
@@ -26,111 +26,9 @@ from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, fail
 from spcatv.stability.refits import Reference, as_arrays, fit_samples, reference_fit, some_samples
 from spcatv.structure import Structure
 
-CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
-CERTAIN, UNCERTAIN = "certain", "uncertain"
-# Least Dice index, corrected for chance, of supports that have the same outline.
-SAME_OUTLINE = 0.6
-# Least absolute cosine of loadings that show the same pattern, whatever their outlines.
-SAME_PATTERN = 0.75
 # Require a component to stand out of noise if the data have fewer effective independent features than this:
 # there, halves of noise agree by chance.
 FEW_INDEPENDENT = 10.0
-WHAT_HELPS = (
-    'What may help: fewer components, another sparsity, or more samples (page "Nothing is confirmed: what '
-    'now?" of the documentation).'
-)
-
-
-@dataclass(frozen=True)
-class Reproducibility:
-    """Agreement of random halves about one component.
-
-    Attributes
-    ----------
-    component : int
-        Number of the component, from 0.
-    rank : int
-        1 for the component with the highest `dice`.
-    dice : float
-        Mean over splits of the Dice index of both halves' supports, corrected for chance.
-    cosine : float
-        Mean over splits of the absolute cosine of both halves' loadings.
-    n_confirmed : int
-        Splits whose halves both show the pattern: Dice index at least 0.6, or absolute cosine at least 0.75.
-    n_splits : int
-        Splits that were fitted.
-    n_half : int
-        Samples in a half.
-    beyond_noise : bool, default=True
-        False if halves of noise as smooth as these data would agree as well: there are fewer than 10
-        effective independent features, and the component does not stand out (`count_components`).
-
-    Examples
-    --------
-    >>> from spcatv.stability import Reproducibility
-    >>> first = Reproducibility(0, rank=1, dice=0.5, cosine=0.9, n_confirmed=9, n_splits=10, n_half=30)
-    >>> first.verdict, first.outline
-    ('confirmed', 'uncertain')
-    >>> first.sentence
-    'Pattern confirmed (9 of 10 splits), outline uncertain.'
-    """
-
-    component: int
-    rank: int
-    dice: float
-    cosine: float
-    n_confirmed: int
-    n_splits: int
-    n_half: int
-    beyond_noise: bool = True
-
-    @property
-    def verdict(self) -> str:
-        """Verdict on the pattern.
-
-        It is "confirmed" if `dice` is at least 0.6 or `cosine` at least 0.75, and `beyond_noise`, and
-        otherwise "not confirmed".
-        """
-        agree = self.dice >= SAME_OUTLINE or self.cosine >= SAME_PATTERN
-        return CONFIRMED if agree and self.beyond_noise else NOT_CONFIRMED
-
-    @property
-    def outline(self) -> str:
-        """Verdict on the support: "certain" if confirmed with a `dice` of at least 0.6, else "uncertain"."""
-        return CERTAIN if self.verdict == CONFIRMED and self.dice >= SAME_OUTLINE else UNCERTAIN
-
-    @property
-    def sentence(self) -> str:
-        """Both verdicts and the count of splits, in one sentence."""
-        if self.verdict == CONFIRMED:
-            return (
-                f"Pattern confirmed ({self.n_confirmed} of {self.n_splits} splits), outline {self.outline}."
-            )
-        if not self.beyond_noise:
-            return "Not confirmed: halves of noise as smooth as these data agree as well."
-        splits = f"{self.n_confirmed} of {self.n_splits} splits agree"
-        return f"Not confirmed by halves of {self.n_half} samples ({splits})."
-
-
-def verdict_lines(records: Iterable[Reproducibility]) -> list[str]:
-    """Describe the verdicts, one line per component or per run of components that are not confirmed."""
-    lines, missed = [], False
-    for (verdict, _), run in groupby(records, key=lambda record: (record.verdict, record.beyond_noise)):
-        own = list(run)
-        if verdict == CONFIRMED or len(own) == 1:
-            lines += [f"Component {record.component + 1}: {_lower(record.sentence)}" for record in own]
-        else:
-            # the record with most agreement speaks for all
-            most = max(own, key=lambda record: record.n_confirmed)
-            sentence = _lower(most.sentence).replace("(", "(at most " if most.n_confirmed else "(")
-            join = "and" if len(own) == 2 else "to"
-            lines.append(f"Components {own[0].component + 1} {join} {own[-1].component + 1}: {sentence}")
-        missed |= verdict == NOT_CONFIRMED
-    return [*lines, WHAT_HELPS] if missed else lines
-
-
-def _lower(sentence: str) -> str:
-    return sentence[0].lower() + sentence[1:]
 
 
 @dataclass(frozen=True, eq=False)

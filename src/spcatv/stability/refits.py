@@ -64,6 +64,11 @@ def reference_fit(
     fitted = estimator
     if not hasattr(estimator, "components_"):
         fitted = clone(estimator).fit(adjustment.whole(data))
+    elif data.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {data.shape[1]} features, but the model was fitted to {estimator.n_features_in_}; give "
+            "the data of the fit"
+        )
     template.set_params(structure=None)
     blocks = _kept_together(data.shape[0], groups)
     return Reference(template, data, structure, fitted.components_, blocks, adjustment)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv.estimator import SPCATV
-from spcatv.estimator.spcatv import ComponentsMixin
+from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.model import SavedModel, read_model, write_model
 from spcatv.selection import ComponentCount, count_components
 from spcatv.xarray._persistence import KIND, fitted_state, restore_fitted
@@ -282,6 +282,9 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
         rows = model._rows_of(X)[2]
         adjustment = getattr(model.estimator_, "adjustment_", None)
         return model._model(), rows if adjustment is None else rows * adjustment.factor
+
+    def _stability_inputs(self, X: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        return *self.as_arrays(X), options
 
     def _report_inputs(self, data: Any, names: Any) -> tuple[Any, Any, Any]:
         """Return the fitted estimator, the matrix of its data, and the names of the samples."""
