@@ -15,6 +15,7 @@ import nibabel as nib
 from spcatv import SPCATV, ImageSPCATVCV
 from spcatv.images import ImageError, ImageSPCATV, read_cohort
 from spcatv.model import ModelError
+from spcatv.stability import split_halves
 
 
 def test_without_the_extra_one_line_states_what_to_install():
@@ -46,6 +47,17 @@ def test_parameters_and_clone(volumes):
         model.save("nowhere")
     with pytest.raises(AttributeError):
         model.components_img_  # noqa: B018
+
+
+def test_halves_of_images_are_those_of_their_matrix(volumes, tmp_path):
+    age = np.arange(12.0)[:, None]
+    cohort = read_cohort(volumes.paths, mask=volumes.mask, confounds=age)
+    model = ImageSPCATV(1, mask=volumes.mask).fit(volumes.paths, confounds=age)
+    model.check_stability(volumes.paths, n_splits=2, confounds=age)
+    own = {"groups": cohort.groups, "confounds": cohort.adjustment.confounds}
+    halves = split_halves(model.estimator_, cohort.X, n_splits=2, random_state=0, **own)
+    assert model.reproducibility_ == halves.reproducibility
+    assert ImageSPCATV.load(model.save(tmp_path / "model")).reproducibility_ == model.reproducibility_
 
 
 def test_wrong_parameters_are_reported_before_images_are_opened():

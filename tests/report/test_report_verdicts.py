@@ -91,7 +91,7 @@ def test_agreement_of_resamples_by_chance_does_not_count(image):
 def test_what_was_not_checked_is_reported_with_the_command(image, tmp_path):
     html = generate_report(image.model).html
     assert {card[-2:] for card in cards(html)} == {("– Stability not checked.", UNKNOWN)}
-    assert "split_halves(model, X)" in html
+    assert "model.check_stability(X)" in html
     image.model.save(tmp_path / "model")
     (tmp_path / "desc-SPCATV_config.toml").write_text("# run\n", encoding="utf-8")
     command = re.search(r'<pre id="check">(.*?)</pre>', generate_report(tmp_path).html).group(1)

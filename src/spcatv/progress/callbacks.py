@@ -12,25 +12,29 @@ from spcatv.progress.listeners import SILENT, Listener
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-
-    HAS_CALLBACKS = True
-except ImportError:  # scikit-learn < 1.9
-    HAS_CALLBACKS = False
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's mixin where there is none."""
-
-    def with_callbacks(method: Method) -> Method:
-        """Leave the method as it is."""
-        return method
-
-
 if TYPE_CHECKING:  # scikit-learn has no types
+    HAS_CALLBACKS: bool
+
+    class CallbackSupportMixin:
+        """Base class of estimators with callbacks."""
 
     def with_callbacks(method: Method) -> Method:
         """Run the callbacks of an estimator in a method."""
+
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+        HAS_CALLBACKS = True
+    except ImportError:  # scikit-learn < 1.9
+        HAS_CALLBACKS = False
+
+        class CallbackSupportMixin:
+            """Stands in for scikit-learn's mixin where there is none."""
+
+        def with_callbacks(method):
+            """Leave the method as it is."""
+            return method
 
 
 __all__ = ["HAS_CALLBACKS", "CallbackSupportMixin", "fit_task", "forwarded_callbacks", "with_callbacks"]
