@@ -323,8 +323,7 @@ def test_pickle_and_clone(fitted, striped):
 def test_pipeline_and_grid_search(striped):
     pipeline = make_pipeline(StandardScaler(), SPCATV(1, structure=(60,)))
     search = GridSearchCV(pipeline, {"spcatv__alpha": [0.05, 0.1, 50.0]}, cv=3)
-    with pytest.warns(EmptyComponentWarning):
-        search.fit(striped)
+    search.fit(striped)  # folds do not warn of empty components at the last alpha
     assert search.best_params_["spcatv__alpha"] < 1
     assert search.cv_results_["mean_test_score"].argmin() == 2
 

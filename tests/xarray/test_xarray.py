@@ -576,3 +576,16 @@ def test_maps_have_degrees_and_coastlines(field, monkeypatch):
     assert -0.5 <= np.nanmin(around[:, 0]) < np.nanmax(around[:, 0]) <= 7.5
     steps = np.abs(np.diff(around[:, 0]))
     assert np.nanmax(steps) < 1, "no line across the map"
+
+
+def test_stability_of_a_field_is_kept_and_saved(field, tmp_path):
+    X = field
+    model = XarraySPCATV(SPCATV(1, sparsity=0.8)).fit(X)
+    before = repr(XarraySPCATV())
+    assert "Component" not in before
+    model.check_stability(X, n_splits=2)
+    halves = split_halves(model, X, n_splits=2, random_state=0)
+    assert model.estimator_.reproducibility_ == halves.reproducibility
+    assert "Component 1: " in repr(model)
+    assert repr(XarraySPCATV.load(model.save(tmp_path / "model"))) == repr(model)
+    assert model.summary()["pattern"].tolist() == [record.verdict for record in halves.reproducibility]

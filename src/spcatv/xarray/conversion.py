@@ -12,7 +12,7 @@ import xarray as xr
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.data.protocol import float_dtype
-from spcatv.structure import GridStructure, grid
+from spcatv.structure import GridStructure, Structure, grid
 from spcatv.xarray.cf_coordinates import coslat_weights, periodic_dims
 
 COMPONENT = "component"
@@ -27,7 +27,7 @@ class Field:
     """Matrix of samples and features of a DataArray, and the grid of its features."""
 
     matrix: Any  # weighted, without the cells that are left out
-    structure: GridStructure
+    structure: Structure
     sample_dims: Dims
     periodic_dims: Dims
     layout: FeatureGrid
