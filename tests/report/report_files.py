@@ -35,11 +35,12 @@ def write_selection(folder):
     """Twelve settings on two pairs of ratios, of which the eighth is chosen."""
     lines = [
         "param_alpha\tparam_l1_ratio\tparam_tv_ratio\tmean_test_error\tstd_test_error\tmean_dice\tmean_sparsity"
+        "\tmean_test_explained"
     ]
     for k in range(12):
         alpha, ratio = (0.01, 0.03, 0.1, 0.2, 0.4, 0.8)[k % 6], (0.1, 0.3)[k // 6]
         dice = "n/a" if k == 11 else f"{0.5 + 0.04 * k}"
-        lines.append(f"{alpha}\t{ratio}\t0.5\t{100 + (k - 7) ** 2}\t1.5\t{dice}\t{0.08 * k}")
+        lines.append(f"{alpha}\t{ratio}\t0.5\t{100 + (k - 7) ** 2}\t1.5\t{dice}\t{0.08 * k}\t0.5")
     (folder / "desc-SPCATV_selection.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     choice = {"rule": "paper", "best_index": 7, "n_folds": 5}
     (folder / "desc-SPCATV_selection.json").write_text(json.dumps(choice), encoding="utf-8")

@@ -170,9 +170,11 @@ def test_settings_with_an_alpha_a_component():
         "param_l1_ratio": ["0.1", "0.1"],
         "param_tv_ratio": ["0.5", "0.5"],
         "mean_test_error": ["3", "2"],
+        "mean_test_explained": ["0.2", "0.3"],
+        "mean_dice": ["0.5", "n/a"],
     }
     figure = plot_path(columns, best_index=1)
-    assert figure.axes[0].get_xlabel() == "setting"
+    assert figure.axes[-1].get_xlabel() == "setting"
     assert_readable(figure)
 
 

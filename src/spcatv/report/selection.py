@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spcatv._util.types import BoolArray, FloatArray, IntArray
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import (
     component_name,
@@ -15,10 +15,9 @@ from spcatv.report.figures import (
     log_axis,
     mark_chosen,
     new_figure,
-    shortened,
 )
 from spcatv.report.inputs import ReportError
-from spcatv.report.sections import LONG_TABLE, Chart, Section, SectionTable, chart, table_of
+from spcatv.report.sections import LONG_TABLE, Section, SectionTable, chart, table_of
 from spcatv.results import Selection
 from spcatv.results.read import numeric
 from spcatv.selection import ComponentCount
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Leave a setting out of the panel if it explains less than this share of what the best setting explains or,
-# if that is not known, if more than this share of its loadings are zero.
+# Leave a setting out of the panel if it explains less than this share of what the best setting explains.
 LEAST_EXPLAINED = 0.1
-MOST_ZEROS = 0.995
 # Rows of the table of settings, besides the chosen setting.
 MOST_SETTINGS = 200
 PARAMETERS = {
@@ -40,8 +37,6 @@ PARAMETERS = {
     "param_l1_ratio": "l1 ratio",
     "param_tv_ratio": "TV ratio",
 }
-# Columns that `plot_trade` draws.
-TRADE = ("mean_test_error", "mean_dice", "param_sparsity")
 # Significant digits of the held-out errors.
 DIGITS = range(4, 10)
 
@@ -50,7 +45,7 @@ def selection_section(selection: Selection | None) -> Section | None:
     """Create the section about the settings that were compared; None if none were."""
     if selection is None:
         return None
-    shown = _columns(selection)
+    shown = _columns(selection.columns)
     n_settings = len(selection.columns["mean_test_error"])
     best = selection.best_index
     rows = tuple(
@@ -69,36 +64,24 @@ def selection_section(selection: Selection | None) -> Section | None:
         text += (
             f" The rule “{selection.rule}” takes {what}." if what else f" The rule was “{selection.rule}”."
         )
-    return Section(
-        "Selection of the setting",
-        text,
-        (
-            _picture(
-                selection, f"Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."
-            ),
-        ),
-        parts=(Section(table=table, summary="All settings", is_open=len(rows) <= LONG_TABLE),),
-        id="selection",
-        link="Selection",
-    )
-
-
-def _picture(selection: Selection, chosen: str) -> Chart:
-    """Draw error against stability, or both against alpha for a grid over alpha."""
-    n_settings = len(selection.columns["mean_test_error"])
-    if all(_known(selection.columns, name) is not None for name in (*TRADE, "param_smoothness")):
-        return chart(
-            plot_trade(selection.columns, best_index=selection.best_index),
-            alt=f"Stability of {n_settings} settings against their held-out error. {chosen}",
+    alt = f" Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."
+    if "param_sparsity" in selection.columns:
+        picture = chart(
+            plot_trade(selection.columns, best_index=best),
+            alt=f"Stability of {n_settings} settings against their held-out error.{alt}",
             caption="Every point is a setting; the number beside it is its sparsity. Settings up and to the "
             "left are better. The star marks the chosen setting; filled points are within one standard error "
             "of the lowest error.",
         )
-    return chart(
-        plot_path(selection.columns, best_index=selection.best_index),
-        alt=f"Held-out error and stability of {n_settings} settings. {chosen}",
-        caption="The star marks the chosen setting. Lower error and higher stability are better.",
-    )
+    else:
+        picture = chart(
+            plot_path(selection.columns, best_index=best),
+            alt=f"Held-out error and stability of {n_settings} settings.{alt}",
+            caption="The star marks the chosen setting. Lower error and higher stability are better.",
+        )
+    details = Section(table=table, summary="All settings", is_open=len(rows) <= LONG_TABLE)
+    title = "Selection of the setting"
+    return Section(title, text, (picture,), parts=(details,), id="selection", link="Selection")
 
 
 def chosen_by(selection: Selection) -> str:
@@ -118,29 +101,23 @@ def chosen_by(selection: Selection) -> str:
     return rules.get(selection.rule, "")
 
 
-def _columns(selection: Selection) -> dict[str, list[str]]:
+def _columns(columns: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the columns of the table as strings, by their headings."""
-    known = selection.columns
-    titles = {name: title for name, title in PARAMETERS.items() if name in known}
-    shown = {title: [setting_value(value) for value in known[name]] for name, title in titles.items()}
-    errors = _needed(known, "mean_test_error")
+    shown = {
+        title: [setting_value(value) for value in columns[name]]
+        for name, title in PARAMETERS.items()
+        if name in columns
+    }
+    errors = _numbers(columns, "mean_test_error")
     shown["held-out error"] = distinct(errors)
-    if np.isfinite(errors).any() and (lowest := float(np.nanmin(errors))) > 0:
+    if (lowest := float(np.nanmin(errors))) > 0:
         shown["above the lowest"] = [fmt.percent(error / lowest - 1) for error in errors]
-    if "mean_dice" in known:
-        shown["Dice"] = [setting_value(value) for value in known["mean_dice"]]
-    if (zeros := _known(known, "mean_sparsity")) is not None:
-        shown["zeros"] = [fmt.percent(share) for share in zeros]
+    shown["Dice"] = [setting_value(value) for value in columns["mean_dice"]]
+    shown["zeros"] = [fmt.percent(share) for share in _numbers(columns, "mean_sparsity")]
     return shown
 
 
-def _known(columns: Mapping[str, Any], name: str) -> FloatArray | None:
-    """Return a column as numbers; None if it is not there, holds something else, or no value."""
-    found = numeric(columns.get(name, ()))
-    return None if found is None or not np.isfinite(found).any() else found
-
-
-def _needed(columns: Mapping[str, Any], name: str) -> FloatArray:
+def _numbers(columns: Mapping[str, Any], name: str) -> FloatArray:
     found = numeric(columns[name])
     if found is None:
         raise ReportError(f"{name} must hold numbers")
@@ -153,13 +130,15 @@ def distinct(values: FloatArray) -> list[str]:
     return next(found for found in texts if len(set(found)) == len(set(texts[-1])))
 
 
-def setting_value(value: Any) -> str:
+def setting_value(value: Any, digits: int = 4) -> str:
     """Write a value of a setting; one alpha per component is a list, or a string "0.1,0.2"."""
     parts: Sequence[Any] = value.split(",") if isinstance(value, str) else np.atleast_1d(value).tolist()
     numbers = numeric(parts)
     if numbers is None:
         return str(value)
-    return ", ".join("–" if np.isnan(number) else f"{number:.4g}".replace("-", "−") for number in numbers)
+    return ", ".join(
+        "–" if np.isnan(number) else f"{number:.{digits}g}".replace("-", "−") for number in numbers
+    )
 
 
 def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
@@ -219,23 +198,26 @@ def _plot_models(path: Any) -> Figure:
 
 
 def _plot_settings(columns: Mapping[str, Any], best_index: int | None) -> Figure:
-    error, dice = _needed(columns, "mean_test_error"), _known(columns, "mean_dice")
+    error, dice = _numbers(columns, "mean_test_error"), _numbers(columns, "mean_dice")
     name = "sparsity" if "param_sparsity" in columns else "alpha"
-    known = _known(columns, f"param_{name}")
+    known = numeric(columns[f"param_{name}"])  # none if there is one alpha per component
     across = np.arange(1.0, len(error) + 1) if known is None else known
-    lines = setting_lines(columns, len(error))
-    with new_figure(4.6, 3.6 if dice is None else 6.2) as figure:
-        panels = figure.subplots(1 if dice is None else 2, 1, sharex=True, squeeze=False)[:, 0]
-        _plot_lines(panels[0], across, error, lines, best_index)
-        panels[0].set_ylabel("held-out error")
+    with new_figure(4.6, 6.2) as figure:
+        panels = figure.subplots(2, 1, sharex=True)
+        for axes, values, text in zip(
+            panels, (error, dice), ("held-out error", "stability (Dice index)"), strict=True
+        ):
+            for number, (label, rows) in enumerate(setting_lines(columns, len(error)).items()):
+                order = rows[np.argsort(across[rows], kind="stable")]
+                axes.plot(across[order], values[order], **line_style(number), label=label)
+            if best_index is not None:
+                mark_chosen(axes, across[best_index], values[best_index])
+            axes.set_ylabel(text)
         _limit_to_models(panels[0], columns, error, best_index)
-        if dice is not None:
-            _plot_lines(panels[1], across, dice, lines, best_index)
-            panels[1].set_ylabel("stability (Dice index)")
-            panels[1].set_ylim(top=1.02)
-        panels[-1].set_xlabel("setting" if known is None else name)
+        panels[1].set_ylim(top=1.02)
+        panels[1].set_xlabel("setting" if known is None else name)
         if name == "alpha" and known is not None and (known > 0).all():
-            log_axis(panels[-1].xaxis)
+            log_axis(panels[1].xaxis)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=2, fontsize=7)
     return figure
@@ -245,13 +227,8 @@ def _limit_to_models(
     axes: Axes, columns: Mapping[str, Any], error: FloatArray, best_index: int | None
 ) -> None:
     """Leave settings that explain next to nothing above the panel, so that it stays readable."""
-    explained, zeros = _known(columns, "mean_test_explained"), _known(columns, "mean_sparsity")
-    if explained is not None:
-        nothing = explained < LEAST_EXPLAINED * np.nanmax(explained)
-    elif zeros is not None:
-        nothing = ~(zeros <= MOST_ZEROS)  # NaN: all components are empty
-    else:
-        return
+    explained = _numbers(columns, "mean_test_explained")
+    nothing = explained < LEAST_EXPLAINED * np.nanmax(explained)
     if best_index is not None:
         nothing[best_index] = False
     kept = error[~nothing & np.isfinite(error)]
@@ -264,32 +241,12 @@ def _limit_to_models(
 def setting_lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
     """Group settings that differ only in sparsity or alpha, by their smoothness or their ratios."""
     fixed = {"smoothness": "smoothness", "l1_ratio": "l1", "tv_ratio": "TV"}
+    known = {name: title for name, title in fixed.items() if f"param_{name}" in columns}
     found: dict[str, list[int]] = {}
     for k in range(n_settings):
-        texts = [
-            f"{title} {_short(str(columns[f'param_{name}'][k]))}"
-            for name, title in fixed.items()
-            if f"param_{name}" in columns
-        ]
+        texts = [f"{title} {setting_value(columns[f'param_{name}'][k], 3)}" for name, title in known.items()]
         found.setdefault(", ".join(texts), []).append(k)
     return {name: np.array(rows, dtype=np.intp) for name, rows in found.items()}
-
-
-def _short(text: str) -> str:
-    try:
-        return f"{float(text):.3g}"
-    except ValueError:
-        return shortened(text, 12)
-
-
-def _plot_lines(
-    axes: Axes, across: FloatArray, values: FloatArray, lines: Mapping[str, IntArray], best_index: int | None
-) -> None:
-    for number, (label, rows) in enumerate(lines.items()):
-        order = rows[np.argsort(across[rows], kind="stable")]
-        axes.plot(across[order], values[order], **line_style(number), label=label)
-    if best_index is not None:
-        mark_chosen(axes, across[best_index], values[best_index])
 
 
 def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
@@ -318,9 +275,11 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
     >>> plot_trade(search).savefig("trade.svg")
     """
     columns, best_index = _of(results, best_index)
-    error, dice, sparsity = (_needed(columns, name) for name in TRADE)
-    near = _near_the_lowest(columns, error)
-    with new_figure(5.4, 4.4) as figure:
+    names = ("mean_test_error", "mean_dice", "param_sparsity", "mean_test_explained", "se_test_explained")
+    error, dice, sparsity, explained, spread = (_numbers(columns, name) for name in names)
+    lowest = int(np.nanargmin(error))
+    near = explained >= explained[lowest] - spread[lowest]
+    with new_figure(4.6, 4.2) as figure:
         axes = figure.subplots()
         for number, (label, rows) in enumerate(setting_lines(columns, len(error)).items()):
             colour, marker = (line_style(number)[key] for key in ("color", "marker"))
@@ -337,19 +296,10 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
         if best_index is not None:
             mark_chosen(axes, error[best_index], dice[best_index])
         axes.set_xlabel("held-out error (lower is better)")
-        axes.set_ylabel("stability over folds, Dice index (higher is better)")
+        axes.set_ylabel("Dice index over folds (higher is better)")
         axes.margins(0.1, 0.18)
-        figure.legend(loc="outside lower left", ncols=3)
+        figure.legend(loc="outside lower left", ncols=2)
     return figure
-
-
-def _near_the_lowest(columns: Mapping[str, Any], error: FloatArray) -> BoolArray:
-    """Return the settings whose explained share is within one standard error of that of the lowest error."""
-    explained, spread = (_known(columns, name) for name in ("mean_test_explained", "se_test_explained"))
-    if explained is None or spread is None:
-        return np.ones(len(error), dtype=bool)
-    lowest = int(np.nanargmin(error))
-    return np.asarray(explained >= explained[lowest] - spread[lowest])
 
 
 def count_section(count: ComponentCount | None, n_chosen: int) -> Section | None:
