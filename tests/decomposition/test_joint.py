@@ -171,6 +171,17 @@ def test_pieces_of_one_factor_are_found_by_the_loadings_that_are_returned():
     assert model.explained_variance_[1] < 0.2 * model.explained_variance_[0]
 
 
+def test_overlapping_patterns_far_above_noise_are_no_pieces_of_one():
+    # a level and a trend: raw scores of the two halves of the line correlate above .95, and both are real
+    rng = np.random.default_rng(3)
+    level, trend = rng.standard_normal((2, 120))
+    X = level[:, None] + 0.2 * trend[:, None] * np.linspace(-1, 1, 24) + 0.02 * rng.standard_normal((120, 24))
+    model = SPCATV(2, structure=(24,), sparsity=0.5).fit(X)
+    raw = X @ model.components_.T
+    assert np.corrcoef(raw.T)[0, 1] > 0.95
+    assert model.explained_variance_ratio_[1] > 0.4
+
+
 @pytest.mark.parametrize("sparsity", [0.0, 0.9])
 def test_maps_that_smoothing_flattens_are_smoothed_less(sparsity):
     """Noise without its global signal, smoothed until nothing is left."""

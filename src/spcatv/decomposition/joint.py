@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
-from spcatv._util.devices import beside
+from spcatv._util.devices import beside, to_host
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv.data import CentredData
 from spcatv.data.diffusion import binary_unit
@@ -49,6 +50,8 @@ HIGHEST_CUT = 0.95
 TIED = 1e-5
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
 SAME_PATTERN = 0.95
+# Longest map of the weakest direction that such a pair spans, as a multiple of that of a spare direction.
+BEYOND_SPARE = 1.5
 
 
 class _Block:
@@ -232,13 +235,20 @@ class _Scores:
     correlation: FloatArray
     is_empty: BoolArray  # whether there are no scores beyond rounding, shape (K,)
 
-    def repeated(self) -> int | None:
-        """Return the stronger of the two components that are most clearly parts of one pattern, or None."""
-        pairs = np.triu(self.correlation, 1)
-        if pairs.max() <= SAME_PATTERN:
-            return None
-        pair = np.unravel_index(int(np.argmax(pairs)), pairs.shape)
-        return int(max(pair, key=lambda k: self.strength[k]))
+    def repeated(self, spare_length: float) -> int | None:
+        """Return the stronger of the two components that are most clearly parts of one pattern, or None.
+
+        Raw scores of such a pair hardly differ, and the weakest direction that its scores span explains
+        little more than a direction beyond the components, whose map has the length `spare_length`.
+        """
+        pairs = sorted(combinations(range(len(self.raw.T)), 2), key=lambda pair: -self.correlation[pair])
+        for pair in pairs:
+            if self.correlation[pair] <= SAME_PATTERN:
+                return None
+            weakest = np.linalg.svd(to_host(self.maps[list(pair)]), compute_uv=False)[-1]
+            if weakest <= BEYOND_SPARE * spare_length:
+                return int(max(pair, key=lambda k: self.strength[k]))
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +297,7 @@ class JointFitter:
             begin, start = start or self._start(left), None
             first = first or begin
             begin = begin.upright() if requests[0].positive else begin
-            new = self._fit_blocks(self._blocks(left, begin, warm), begin.scores)
+            new = self._fit_blocks(self._blocks(left, begin, warm), begin)
             fitted |= new
             for number, (component, _) in new.items():
                 self._fix(component)
@@ -335,15 +345,17 @@ class JointFitter:
         leading = singular_scores(self._data, n_leading).T
         return rotated_start(products, leading, structure, len(left), self._known, self._known_maps)
 
-    def _fit_blocks(self, blocks: list[_Block], first: FloatArray) -> dict[int, tuple[Component, FloatArray]]:
-        """Fit blocks from their first scores (N, K); only one of them if two are parts of one pattern."""
+    def _fit_blocks(
+        self, blocks: list[_Block], start: JointStart
+    ) -> dict[int, tuple[Component, FloatArray]]:
+        """Fit blocks from their start; only one of them if two are parts of one pattern."""
         if not blocks:
             return {}
         tol, scores = self._limits.tol, None
-        maps: FloatArray = self._passes.maps(first) / len(first)
+        maps: FloatArray = self._passes.maps(start.scores) / len(start.scores)
         if isinstance(blocks[0], _SparseBlock):
             blocks, scores = self._with_supports(blocks, maps)
-            strongest = None if self._stopped or scores is None else scores.repeated()
+            strongest = None if self._stopped or scores is None else scores.repeated(start.spare_length)
             if strongest is not None and scores is not None:
                 unit = scores.raw[:, [strongest]]
                 unit = unit - self._known @ (self._known.T @ unit)

@@ -6,7 +6,7 @@ The problem of a component is bi-convex and has local minima; a start decides wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -135,12 +135,15 @@ class JointStart:
 
     scores: FloatArray  # orthonormal, shape (N, K)
     smooth_maps: FloatArray  # their maps ``X'u``, diffused on the structure, shape (K, P), in any unit
+    # length of the map ``X'u / N`` of a leading direction beyond those of the components; infinite if unknown
+    spare_length: float = np.inf
 
     def upright(self) -> JointStart:
         """Turn the signs so that the larger part of every map is positive."""
         rises = [float(np.sum(row * np.abs(row))) >= 0 for row in self.smooth_maps]
         signs = np.where(rises, 1.0, -1.0)
-        return JointStart(self.scores * signs, beside(signs, self.smooth_maps)[:, None] * self.smooth_maps)
+        maps = beside(signs, self.smooth_maps)[:, None] * self.smooth_maps
+        return replace(self, scores=self.scores * signs, smooth_maps=maps)
 
 
 def given_start(data: CentredData | CompressedData, scores: FloatArray, structure: Structure) -> JointStart:
@@ -166,7 +169,9 @@ def rotated_start(
     if leading.shape[1] == 0:
         return JointStart(leading, known_maps[:0])
     spread = structure.cached(diffusion_on)
-    smooth = spread(data.maps(leading), 2 * JOINT_DIFFUSION_TIME)
+    maps = data.maps(leading)
+    spare_length = float(np.linalg.norm(maps, axis=1).min()) / len(leading)
+    smooth = spread(maps, 2 * JOINT_DIFFUSION_TIME)
     smooth /= np.maximum(np.linalg.norm(smooth, axis=1, keepdims=True), np.finfo(float).tiny)
     scores, back = data.there_and_back_many(smooth)
     largest, inner = float(np.square(scores).sum(axis=0).max()), known.T @ scores
@@ -183,7 +188,7 @@ def rotated_start(
     values, turn = eigh(maps @ maps.T)
     turn = turn[:, ::-1][:, : min(n_components, np.count_nonzero(values > 0))]
     turn = np.asarray(turn @ varimax(turn.T @ maps))
-    return JointStart(scores @ turn, beside(turn.T, diffused) @ diffused)
+    return JointStart(scores @ turn, beside(turn.T, diffused) @ diffused, spare_length)
 
 
 def varimax(maps: FloatArray) -> FloatArray:
