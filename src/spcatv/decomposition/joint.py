@@ -345,9 +345,7 @@ class JointFitter:
         leading = singular_scores(self._data, n_leading).T
         return rotated_start(products, leading, structure, len(left), self._known, self._known_maps)
 
-    def _fit_blocks(
-        self, blocks: list[_Block], start: JointStart
-    ) -> dict[int, tuple[Component, FloatArray]]:
+    def _fit_blocks(self, blocks: list[_Block], start: JointStart) -> dict[int, tuple[Component, FloatArray]]:
         """Fit blocks from their start; only one of them if two are parts of one pattern."""
         if not blocks:
             return {}
