@@ -67,10 +67,7 @@ def digest(*values: Any) -> str:
 
 
 def file_states(files: Sequence[Path]) -> list[Any]:
-    """Return the paths, sizes, times and numbers of files.
-
-    Programs can set the time of modification, but not that of the last change of a file or its attributes.
-    """
+    """Return paths, sizes, times and inodes of files; programs cannot set the time of change (ctime)."""
     # an Analyze image has a header of its own
     headers = [path.with_suffix(".hdr") for path in files if path.suffix == ".img"]
     stats = [(os.path.abspath(path), os.stat(path)) for path in (*files, *headers)]
@@ -85,9 +82,8 @@ def software() -> list[str]:
 class CachedSamples:
     """Samples of images in a cache, one file per image, read like one array (`spcatv.data.files.Reader`).
 
-    The values depend on the image, on `kind` and on `about` (values for JSON, for all images and for each),
-    and on `places`: the number of every feature among all that the images have, shape (P,). A file holds the
-    values and, behind them, the SHA-256 of the files that they were read from.
+    The values depend on the image, on `kind` and `about` (values for JSON, for all images and for each) and
+    on `places` (`Space.places`). Behind them, a file holds the SHA-256 of the files that were read.
     """
 
     def __init__(
@@ -126,11 +122,9 @@ class CachedSamples:
         done: Callable[[int], None],
         n_threads: int,
     ) -> CachedSamples:
-        """Make the files that are missing, `n_threads` at a time.
+        """Make the missing files from what `make` returns (values, SHA-256); call `done` for every image.
 
-        `make` returns the values of an image and the SHA-256 of its files. `done` is called with the number
-        of every image, in order, once its values are there. If all images are there with more features (a fit
-        drops features from its mask), their files are returned instead.
+        If all images are there with more features (a fit drops some), their files are returned instead.
         """
         found = [self._sha256(number) for number in range(len(self.runs))]
         if None in found:

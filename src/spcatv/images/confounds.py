@@ -97,13 +97,9 @@ class ConfoundColumns:
 
 
 def read_confounds(confounds: Any, names: Sequence[str], fit: ConfoundFit | None = None) -> ConfoundTable:
-    """Check a table of confounds, find the row of every image, and code columns of text.
+    """Check a table of confounds, find the row of every image, and code columns of text, as those of a `fit`.
 
-    The rows of a TSV or CSV file with a header, or of a DataFrame, are matched to the `names` of the images
-    by an id column (`spcatv._util.matching`); id columns are not confounds. Rows without such a column, and
-    those of an array, are in the order of the images. Columns hold numbers or, if they have names, text that
-    groups the images. The model always has an intercept, which need not be a column. New images are coded
-    as those of the `fit`.
+    Id columns, by which rows are matched to the `names` (`spcatv._util.matching`), are not confounds.
     """
     with image_errors(TableError):
         if is_path(confounds):
@@ -305,9 +301,7 @@ def _entities(file: Path) -> set[tuple[str, str]]:
 def run_tables(runs: Sequence[Run], words: Sequence[str], given: Any = None) -> list[FloatArray | None]:
     """Return the confounds of every run, shape (n_volumes, n_confounds), or None for a run without.
 
-    The words are columns, patterns of columns or strategies of nilearn; without any, there are no confounds.
-    `given` holds one table per run (path, DataFrame, array of two dimensions, or None for a run without
-    confounds); by default, the tables that fMRIPrep has written beside the runs.
+    The words are columns, patterns or strategies; the tables are those `given`, or those beside the runs.
     """
     if not words:
         return [None] * len(runs)
@@ -369,10 +363,7 @@ def _of_run(table: Any, words: Sequence[str], run: Run) -> FloatArray:
 
 
 def _by_strategies(path: Path, strategies: Sequence[str], run: Run) -> Any:
-    """Load confounds with nilearn, which finds a table by the name of fMRIPrep's image.
-
-    Volumes before the steady state are not dropped, but get a column each.
-    """
+    """Load confounds with nilearn; volumes before the steady state get a column each."""
     from nilearn.interfaces.fmriprep import load_confounds
 
     stem = next((path.name.removesuffix(name) for name in TABLE_NAMES if path.name.endswith(name)), None)

@@ -97,10 +97,9 @@ def is_storable(samples: Samples) -> bool:
 def read_matrix(
     samples: Samples, space: Space, dtype: str, storage: Storage = Storage()
 ) -> tuple[Matrix, dict[Path, str]]:
-    """Read all samples into a matrix of shape (n_samples, n_features), not yet cleaned.
+    """Read all samples into a matrix, not yet cleaned, or into the cache if it is too large for the memory.
 
-    Returns the matrix and the SHA-256 of every file. With a cache, samples are kept on disk, and stay there
-    if the matrix is too large for the memory.
+    Returns the matrix and the SHA-256 of every file.
     """
     shape = (len(samples.names), space.n_features)
     storage.check(samples, shape, dtype)
@@ -120,10 +119,7 @@ def read_matrix(
 def read_batches(
     samples: Samples, space: Space, dtype: str, storage: Storage = Storage()
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Read new samples, as many whole images at a time as fit into memory; not yet cleaned.
-
-    Yields slices of the samples, and their values; one batch if all fit into memory.
-    """
+    """Yield slices of new samples and their values, not yet cleaned: as many images as fit into memory."""
     stored: Any = None
     if storage.cache is not None and is_storable(samples):
         stored = _stored(_cached(samples, space, dtype, storage), Budget())
@@ -230,10 +226,7 @@ def cleaned_samples(
     tables: Sequence[FloatArray | None],
     storage: Storage,
 ) -> StoredData:
-    """Clean all runs, one of which is in memory at a time, and keep the samples on disk.
-
-    `X` holds the samples as they were read, with the features of `space`; `tables` the confounds by run.
-    """
+    """Clean all runs of X, one of which is in memory at a time, and keep the samples on disk."""
     about = [
         digest(asdict(reading), time_step(run, reading), [] if table is None else np.asarray(table))
         for run, table in zip(samples.runs, tables, strict=True)
@@ -252,10 +245,7 @@ def cleaned_samples(
 def _place_in_cache(
     samples: Samples, space: Space, dtype: str, storage: Storage, about: Sequence[str] | None = None
 ) -> CachedSamples:
-    """Return the samples in the cache, whether they are there or not.
-
-    `about` holds digests of the cleaning of every run; None for samples as they are read.
-    """
+    """Return the place of samples in the cache; `about` holds digests of the cleaning of every run."""
     assert storage.cache is not None
     values, arrays = space.state()
     # places choose among as many features as there are labels; a header decides how maps are written

@@ -206,11 +206,7 @@ def is_masker(mask: Any) -> bool:
 
 
 def masker_reading(masker: Any, kind: str, given: Reading, target_affine: Any = None) -> Reading:
-    """Return the reading of images that the parameters of a nilearn masker describe.
-
-    `kind` is that of the images. An ImageError names a parameter that cannot be used, or that is given
-    beside the masker although the masker decides about it.
-    """
+    """Return the reading of images, of one `kind`, that the parameters of a nilearn masker describe."""
     name = type(masker).__name__
     if name not in (*VOLUME_MASKERS, *SURFACE_MASKERS):
         raise ImageError(

@@ -197,7 +197,7 @@ NOTHING = Reading(standardize_runs="none")
 
 
 def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatArray | None]) -> None:
-    """Refuse runs that cannot be cleaned, before their values are read; the error names the first."""
+    """Refuse runs that cannot be cleaned, before their values are read."""
     if not reading.cleans:
         return
     for run, table in zip(runs, confounds, strict=True):
@@ -215,11 +215,7 @@ def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatA
 def clean_runs(
     X: FloatArray, runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatArray | None]
 ) -> None:
-    """Clean every run of X (n_samples, n_features) by itself, in place; `check_runs` comes first.
-
-    The confounds of a run have shape (n_volumes, n_confounds), or are None. An ImageError names a run that
-    cannot be cleaned.
-    """
+    """Clean every run of X (n_samples, n_features) by itself, in place; `check_runs` comes first."""
     for run, table in zip(runs, confounds, strict=True):
         t_r = time_step(run, reading)
         rows = X[run.start : run.stop]
@@ -256,10 +252,7 @@ def _cleaned(
 
 
 def _scaled(after: FloatArray, before: FloatArray, how: str, precision: float) -> FloatArray:
-    """Centre and scale features of a run, by the names of `SCALINGS`.
-
-    Features of which nothing but rounding errors is left become constant: these must not be scaled up.
-    """
+    """Centre and scale features of a run, by the names of `SCALINGS`; rounding errors become constant."""
     mean, level = before.mean(axis=0), after.mean(axis=0)
     rounding = ROUNDING * precision * (np.abs(mean) + before.std(axis=0))
     centred: FloatArray = after - level
@@ -294,8 +287,8 @@ def _check_filter(run: Run, reading: Reading) -> None:
             "(exclude=), or filter none: detrend=True removes slow drifts from runs "
             "of any length"
         )
-    t_r = _t_r(run, reading)
-    if reading.high_pass is not None and reading.high_pass >= 0.5 / t_r:
+    t_r = time_step(run, reading)
+    if reading.high_pass is not None and t_r is not None and reading.high_pass >= 0.5 / t_r:
         raise ImageError(
             f"{run.name}: a volume every {t_r:g} s shows frequencies up to {0.5 / t_r:g} Hz, and high_pass "
             f"({reading.high_pass:g} Hz) removes them all; lower it, or correct t_r"
@@ -304,10 +297,8 @@ def _check_filter(run: Run, reading: Reading) -> None:
 
 def time_step(run: Run, reading: Reading) -> float | None:
     """Return the seconds between the volumes of a run; None if nothing depends on them."""
-    return _t_r(run, reading) if reading.filters else None
-
-
-def _t_r(run: Run, reading: Reading) -> float:
+    if not reading.filters:
+        return None
     found = reading.t_r or stated_t_r(run)
     if not found:
         raise ImageError(

@@ -85,16 +85,12 @@ def find_bad(X: Any) -> BadFeatures:
 
 
 def drop_features(X: Any, kept: BoolArray) -> Any:
-    """Return the kept features of X, shape (n_samples, n_kept): a view; an array is overwritten.
-
-    X is a C-contiguous array, or samples on disk. Row i of the result ends no later than row i of X, so that
-    rows that are moved in order never overwrite a row that is still to be moved.
-    """
+    """Return the kept features of X, shape (n_samples, n_kept): a view; an array is overwritten."""
     if kept.all():
         return X
     if not isinstance(X, np.ndarray):
         return X[:, kept]
-    n_samples, n_kept = len(X), int(kept.sum())
+    n_samples, n_kept = len(X), int(kept.sum())  # a row that is moved ends no later than it did
     flat = X.reshape(-1)
     for number in range(n_samples):
         flat[number * n_kept : (number + 1) * n_kept] = X[number][kept]

@@ -91,12 +91,7 @@ class CiftiSpace(Space):
 
     @classmethod
     def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open images with the same G grayordinates.
-
-        The mask is a CIFTI-2 file or image of one row, or an array of shape (G,), with 0 and 1 or labels;
-        ``None`` takes all. The surface, in any form that `load_meshes` takes, is needed if the files have
-        cortices.
-        """
+        """Open images with the same G grayordinates; cortices need their surfaces."""
         files = open_all(imgs)
         first = files[0]
         meshes = _cortex_meshes(first, surface)
@@ -387,10 +382,7 @@ KnownAxes = dict[bytes, BrainModelAxis]
 
 
 def open_cifti(item: Any, number: int, known: KnownAxes | None = None) -> CiftiFile:
-    """Open one ``.dscalar.nii`` or ``.dtseries.nii`` (or ``.dlabel.nii``, for a mask).
-
-    An axis that is known is not parsed again, and one that is not becomes known.
-    """
+    """Open one ``.dscalar.nii`` or ``.dtseries.nii``, or a mask; parse its axis unless it is known."""
     if isinstance(item, CiftiFile):
         return item
     name = image_name(item, number)

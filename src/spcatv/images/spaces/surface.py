@@ -74,11 +74,7 @@ class SurfaceMesh:
 
 
 def load_meshes(surface: Any) -> dict[str, SurfaceMesh]:
-    """Load the meshes of one or two hemispheres, "left" before "right".
-
-    `surface` is "fsaverage5", a nilearn PolyMesh, or a mapping from "left" and "right", or a pair (left,
-    right), of what `load_mesh` takes.
-    """
+    """Load the meshes of one or two hemispheres, "left" before "right"."""
     if isinstance(surface, str) and surface == SHIPPED_TEMPLATE:
         from nilearn.datasets import load_fsaverage
 
@@ -135,10 +131,7 @@ def _read_mesh(path: Path) -> tuple[FloatArray, IntArray]:
 
 
 def surface_structure(surface: SurfaceMesh, labels: IntArray) -> Structure:
-    """Return differences along the edges between vertices of one label.
-
-    The labels have shape (n_vertices,); 0 is outside, the other vertices are the features, in order.
-    """
+    """Return differences along the edges inside every label; vertices of label 0 are no features."""
     inside = labels != 0
     try:
         structure = mesh(surface.coords, surface.triangles, mask=inside)
@@ -198,14 +191,7 @@ class SurfaceSpace(Space):
 
     @classmethod
     def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open overlays, in any form that `by_hemisphere` takes.
-
-        The mask is a SurfaceImage, a mapping, a pair or one array over all vertices, of labels or 0 and 1 on
-        each hemisphere, as files or arrays. A FreeSurfer ``.label`` file lists the vertices inside. One file
-        that mentions its hemisphere (``lh.``, ``hemi-L``) stands for itself and for the file of the other
-        hemisphere beside it. ``None`` takes all vertices; those that never vary are dropped later. The
-        surface has any form that `load_meshes` takes; ``None`` takes the meshes of SurfaceImages.
-        """
+        """Open overlays; without a mask, take all vertices (those that never vary are dropped later)."""
         meshes = load_meshes(_own_mesh(imgs, mask) if surface is None else surface)
         if is_path(surface):  # a template has both hemispheres, the images may have one
             meshes = {hemi: mesh for hemi, mesh in meshes.items() if hemi in by_hemisphere(imgs)}
@@ -472,13 +458,7 @@ def _gifti_values(image: nib.gifti.GiftiImage, name: str) -> list[Array]:
 
 
 def hemisphere_of(path: str | Path) -> tuple[str, str] | None:
-    """Return the hemisphere that a file name mentions, and the name without it; None if it mentions none.
-
-    Examples
-    --------
-    >>> hemisphere_of("sub-01/surf/lh.thickness")
-    ('left', 'sub-01/surf/*.thickness')
-    """
+    """Return the hemisphere that a file name mentions, and the name with ``*`` in its place; or None."""
     path = Path(path)
     match = _mark(path.name)
     if match is None:
@@ -504,12 +484,7 @@ def _mark(name: str) -> re.Match[str] | None:
 
 
 def by_hemisphere(imgs: Any) -> dict[str, list[Any]]:
-    """Sort overlays by hemisphere: from "left" and "right", or one of them, to one overlay per image.
-
-    They are given as a mapping from "left" and "right" to an overlay or a list of them; as (left, right)
-    pairs; as file names that mention their hemisphere (``lh.``, ``hemi-L``, ``.L.``), paired by the rest of
-    the name; or as nilearn SurfaceImages.
-    """
+    """Return one overlay per image by "left" and "right", or one of them, from any form that `fit` takes."""
     if isinstance(imgs, Mapping):
         sides = {hemi: _listed(imgs[hemi]) for hemi in HEMISPHERES if imgs.get(hemi) is not None}
         if not sides or not set(imgs) <= set(HEMISPHERES):
@@ -591,11 +566,11 @@ def _other_hemispheres(images: Iterable[str], meshes: Iterable[str]) -> str:
         f"the {' and the '.join(sides)} hemisphere{'' if len(sides) == 1 else 's'}"
         for sides in (list(images), list(meshes))
     ]
-    message = f"the images are of {nouns[0]}, the surfaces of {nouns[1]}"
-    only = [hemi for hemi in meshes if hemi in images]
-    if not set(images) < set(meshes):
-        return f"{message}; name the surfaces of {' and '.join(images)}"
-    return f"{message}; for {only[0]} alone give surface={{{only[0]!r}: ...}}"
+    remedy = f"name the surfaces of {' and '.join(images)}"
+    if set(images) < set(meshes):
+        (only,) = images
+        remedy = f"for {only} alone give surface={{{only!r}: ...}}"
+    return f"the images are of {nouns[0]}, the surfaces of {nouns[1]}; {remedy}"
 
 
 def _own_mesh(imgs: Any, mask: Any) -> Any:

@@ -47,12 +47,7 @@ LONGEST_STEP = 100.0
 
 
 def neighbour_distances(affine: FloatArray) -> list[float]:
-    """Return the distance between neighbouring voxels along each axis.
-
-    The unit is the geometric mean of the three. Cubic voxels then have distance 1, as in the paper and in an
-    array without an affine, so that a setting of the penalty means the same there. Differences along longer
-    axes count proportionally less.
-    """
+    """Return the distances of neighbours along each axis, over their geometric mean: 1 for cubic voxels."""
     sizes = np.asarray(voxel_sizes(affine), dtype=np.float64)
     relative = sizes / np.exp(np.log(sizes).mean())
     # rounding errors of the affine must not turn cubic voxels into 1.0000001
@@ -433,10 +428,7 @@ def open_all(imgs: Any) -> list[Volume]:
 
 
 def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int], FloatArray]:
-    """Return shape and affine of a grid that covers an image.
-
-    `target_affine` is a voxel size in mm, or an affine of shape (3, 3) or (4, 4).
-    """
+    """Return shape and affine of a grid that covers an image, from a voxel size in mm or an affine."""
     try:
         affine = np.asarray(target_affine, dtype=np.float64)
     except (TypeError, ValueError):
