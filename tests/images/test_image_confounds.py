@@ -149,7 +149,7 @@ def test_a_voxel_that_the_confounds_explain_is_dropped(data):
         assert found.dropped.n_explained == found.dropped.n_dropped == 1
         assert found.preparation.confounds.slopes.shape == (2, 59)
         assert np.allclose(found.X.std(axis=0), 1, atol=1e-5)
-    with pytest.raises(ImageError, match="1 of 60 voxels are constant once"):
+    with pytest.raises(ImageError, match="1 of 60 voxels cannot be used: 1 are constant once"):
         cohort(X, confounds, bad_features="raise")
 
 

@@ -42,11 +42,11 @@ from spcatv.images.quality import (
     RULES,
     DropReport,
     apply_rule,
-    check_explained,
     check_finite,
     drop_features,
     find_bad,
     image_quality,
+    report_explained,
     warn_of_blank,
 )
 from spcatv.images.spaces import listed, space_of, without
@@ -359,7 +359,7 @@ def read_cohort(
         else:
             clean_runs(X, samples.runs, reading, tables)
         constant = find_bad(X).constant
-        n_constant = check_explained(constant, bad_features, space.noun, "the runs are cleaned")
+        n_constant = report_explained(constant, bad_features, space.noun, "the runs are cleaned")
         X, space = _kept(X, space, ~constant)
         dropped = replace(dropped, n_constant=dropped.n_constant + n_constant)
     fit = None
@@ -427,7 +427,7 @@ def _without_confounds(
     left = fit.removed(X, table)
     after = _feature_spread(left)[1]
     explained = after <= ROUNDING * np.finfo(X.dtype).eps * (np.abs(mean) + before)
-    n_explained = check_explained(explained, rule, space.noun)
+    n_explained = report_explained(explained, rule, space.noun, "the confounds are removed")
     if n_explained:
         fit = replace(fit, slopes=fit.slopes[:, ~explained])
         X, space = _kept(X, space, ~explained)

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from spcatv._util.files import file_state
 from spcatv._util.threads import most_threads
 from spcatv._util.types import FloatArray
 from spcatv.data import StoredData, checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
-from spcatv.images.cache import CachedSamples, checked_cache, digest
+from spcatv.images.cache import CachedSamples, checked_cache, digest, file_states
 from spcatv.images.files import ImageError, each_image, image_errors
 from spcatv.images.preprocessing import Reading, clean_runs, time_step
 from spcatv.images.spaces.base import Samples, Space
@@ -164,10 +163,10 @@ def _read_each(
     def make(place: int) -> Any:
         number = numbers[place]
         run = samples.runs[number]
-        before = [file_state(path) for path in run.files]
+        before = file_states(run.files)
         found = {path: file_sha256(path) for path in run.files} if of_fit else {}
         sums = samples.read(number, X[run.start - start : run.stop - start])
-        if [file_state(path) for path in run.files] != before:
+        if file_states(run.files) != before:
             raise ImageError(f"{run.name}: was changed while it was read; try again")
         return number, sums, found
 

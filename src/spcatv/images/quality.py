@@ -97,20 +97,6 @@ def drop_features(X: Any, kept: BoolArray) -> Any:
     return flat[: n_samples * n_kept].reshape(n_samples, n_kept)
 
 
-def check_explained(
-    explained: BoolArray, rule: str, noun: str, once: str = "the confounds are removed"
-) -> int:
-    """Raise or warn about features that a step has made constant; return their number."""
-    count = int(explained.sum())
-    if count == 0:
-        return 0
-    total = f"{count:,} of {len(explained):,} {noun}"
-    if rule == "raise" or count == len(explained):
-        raise ImageError(f"{total} are constant once {once}: nothing is left of them")
-    warn_user(f"{total} were dropped from the mask: constant once {once}", BadFeatureWarning)
-    return count
-
-
 def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> DropReport:
     """Raise or warn about bad features; `noun` is "voxels" or "vertices"."""
     report = DropReport(
@@ -118,26 +104,36 @@ def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> 
         n_constant=int(bad.constant.sum()),
         n_not_finite=int(bad.not_finite.sum()),
     )
-    if report.n_dropped == 0:
-        return report
     where = "" if bad.first_sample is None else f" (first in {names[bad.first_sample]})"
     reasons = {
         f"have the same value in all {len(names)} images": report.n_constant,
         f"are NaN or infinite in some image{where}": report.n_not_finite,
     }
     figures = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
-    total = f"{report.n_dropped:,} of {report.n_features:,} {noun}"
-    if rule == "raise":
-        raise ImageError(
-            f"{total} cannot be used: {figures}; give a mask without them, or drop them (bad_features='drop')"
-        )
-    if report.n_dropped == report.n_features:
-        raise ImageError(
-            f"no {noun} are left: of {report.n_features:,}, {figures}; check that the images differ, and "
-            "that the mask lies where they have values"
-        )
-    warn_user(f"{total} were dropped from the mask: {figures}", BadFeatureWarning)
+    hint = "check that the images differ, and that the mask lies where they have values"
+    _report(report.n_dropped, report.n_features, rule, noun, figures, hint)
     return report
+
+
+def report_explained(explained: BoolArray, rule: str, noun: str, once: str) -> int:
+    """Raise or warn about features that a step has made constant; return their number."""
+    count = int(explained.sum())
+    reason = f"{count:,} are constant once {once}"
+    _report(count, len(explained), rule, noun, reason, "remove less from them")
+    return count
+
+
+def _report(count: int, n_features: int, rule: str, noun: str, reason: str, hint: str) -> None:
+    """Raise or warn about features that are dropped; the `hint` is for the case that none are left."""
+    total = f"{count:,} of {n_features:,} {noun}"
+    if count and rule == "raise":
+        raise ImageError(
+            f"{total} cannot be used: {reason}; give a mask without them, or drop them (bad_features='drop')"
+        )
+    if count == n_features:
+        raise ImageError(f"no {noun} are left: of {n_features:,}, {reason}; {hint}")
+    if count:
+        warn_user(f"{total} were dropped from the mask: {reason}", BadFeatureWarning)
 
 
 def check_finite(X: Array, names: Sequence[str], noun: str) -> None:

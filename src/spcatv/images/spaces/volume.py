@@ -266,7 +266,7 @@ def _mask_labels(
 
 def _warn_of_orientation(volumes: Sequence[Volume]) -> None:
     """Warn about files that do not state their orientation: left and right are then a guess."""
-    unknown = [volume.name for volume in volumes if not volume.says_orientation]
+    unknown = [volume.name for volume in volumes if not _says_orientation(volume.image)]
     if unknown:
         warn_user(
             f"{some_of(unknown)}: the header does not state the orientation (no sform or qform, as "
@@ -299,11 +299,6 @@ class Volume:
         """File that holds the values; none for an array in memory."""
         file = file_behind(self.image)
         return () if file is None else (file,)
-
-    @property
-    def says_orientation(self) -> bool:
-        """False if the header does not state the orientation, and nibabel has guessed the affine."""
-        return _says_orientation(self.image)
 
     @property
     def t_r(self) -> float | None:
@@ -484,6 +479,7 @@ def _units(header: nib.Nifti1Header) -> tuple[str, str]:
 
 
 def _says_orientation(image: Any) -> bool:
+    """Return False if the header does not state the orientation, and nibabel has guessed the affine."""
     header = image.header
     if isinstance(header, nib.Nifti1Header):
         return bool(header["sform_code"] or header["qform_code"])
