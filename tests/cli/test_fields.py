@@ -59,6 +59,25 @@ def test_same_as_the_library_with_coordinates(sst, netcdf, tmp_path, done):
     assert_allclose([float(row["component_1"]) for row in rows], scores[:, 0], rtol=1e-5, atol=1e-5)
 
 
+def test_transform_gives_the_scores_of_the_fit(netcdf, sst, tmp_path, done, refused):
+    done("fit", netcdf, *QUICK, "--weights", "coslat", "--output", tmp_path / "out")
+    done("transform", tmp_path / "out", netcdf, "--output", tmp_path / "scores.tsv")
+    fitted = read_tsv(tmp_path / "out" / "desc-SPCATV_mixing.tsv")
+    rows = read_tsv(tmp_path / "scores.tsv")
+    assert [row["time"] for row in rows] == [row["time"] for row in fitted]
+    for name in ("component_1", "component_2"):
+        found, scores = ([float(row[name]) for row in table] for table in (rows, fitted))
+        assert_allclose(found, scores, rtol=1e-4, atol=1e-4)
+    model = XarraySPCATV.load(tmp_path / "out" / "model")
+    xr.testing.assert_identical(model.components_.lat, sst.lat)
+    other = tmp_path / "other.nc"
+    sst.isel(lat=slice(1, None)).to_netcdf(other, engine="scipy")
+    command = ("transform", tmp_path / "out", "--output", tmp_path / "more.tsv")
+    assert "the coordinate 'lat' of X (7 cells) is not that of the fit" in refused(*command, other)
+    (tmp_path / "image.nii").write_bytes(b"x")
+    assert "was fitted to a field" in refused(*command, tmp_path / "image.nii")
+
+
 def test_every_format_and_several_files_give_the_same(sst, netcdf, tmp_path, done):
     sst[:10].to_netcdf(tmp_path / "part-1.nc", engine="scipy")
     sst[10:].to_netcdf(tmp_path / "part-2.nc", engine="scipy")

@@ -74,3 +74,8 @@ def test_help_fits_on_a_screen_and_all_help_names_every_option(command, monkeypa
     for option in build_parser().commands[command].options.values():
         assert option.action.option_strings[-1] in every
         assert not option.default or "(default: " in option.action.help
+
+
+@pytest.mark.parametrize("words", ["fit a.nii -k 3 b.nii", "transform model -o s.tsv a.nii b.nii"])
+def test_images_may_stand_after_options(words):
+    assert build_parser().parse_args(words.split()).images == ["a.nii", "b.nii"]

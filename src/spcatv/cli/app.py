@@ -260,7 +260,8 @@ def _add_inputs(parser: Parser) -> None:
     add("--periodic AXIS,...", CommaList(integer(at_least=0)),
         "axes of --array, counted from 0, that close on themselves (longitude, hour of the day)")
     add = parser.in_group(FIELDS)
-    _add_variable(add)
+    add("--variable NAME", words, "variable to read (default: the only one with samples and places)")
+    add("--dim NAME,...", CommaList(words), "dimensions of the samples (default: time)")
     add("--weights", ("coslat",),
         "weight cells by the square root of the cosine of their latitude, so that they count by their area")
     add = parser.in_group(IMAGES)
@@ -295,11 +296,6 @@ def _add_inputs(parser: Parser) -> None:
         "folder that keeps what was read of the images for the next run; needed if their rows do not fit "
         "into memory, or into --memory")
     _add_filters(parser)
-
-
-def _add_variable(add: Add) -> None:
-    add("--variable NAME", words, "variable to read (default: the only one with samples and places)")
-    add("--dim NAME,...", CommaList(words), "dimensions of the samples (default: time)")
 
 
 def _add_exclude(add: Add) -> None:
@@ -415,6 +411,7 @@ def _add_transform(commands: Commands) -> Parser:
     add = parser.in_group(INPUT)
     add("--array FILE", path, "an array instead of images, one sample per row")
     add("--bids DIR", path, "a BIDS dataset instead of images")
+    add("--variable NAME", words, "variable of NetCDF or Zarr (default: that of the fit)")
     add("--path-column NAME", words, "column of a table that holds the paths")
     add("--confounds TSV", path, "table of the confounds that the model was fitted with")
     add("--confounds-columns NAME,...", CommaList(words),

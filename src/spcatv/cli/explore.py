@@ -23,6 +23,9 @@ def write_explorer(folder: Path, options: Options, samples: SampleSet, explorati
     from spcatv.report.explorer import around_field, explorer_page, python_line
 
     model: Any = restore_model(read_model(folder / MODEL))
+    fields = isinstance(samples, FieldSamples)
+    if fields:
+        model = model.estimator_
     fit_options = build_parser().commands["fit"].options
     fixed: dict[str, Any] = {"n_components": exploration.components.shape[1]}
     fixed |= dict.fromkeys(("max_components", "n_splits"))
@@ -44,7 +47,6 @@ def write_explorer(folder: Path, options: Options, samples: SampleSet, explorati
     images = options.images if options.array is None else ["X"]
     is_pattern = len(images) == 1 and isinstance(images[0], str) and any(c in images[0] for c in "*?[")
     source = "X" if options.array is not None else repr(images[0]) if is_pattern else "images"
-    fields = isinstance(samples, FieldSamples)
     source = "X" if fields else source
     with_confounds = samples.adjustment.confounds is not None
     parameters = model.get_params() | ({"structure": None} if fields else {})

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.types import FloatArray
 from spcatv.cli.config import Options
 from spcatv.cli.inputs import SampleFiles, refuse_empty
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit
 from spcatv.estimator import SPCATV
+from spcatv.model import SavedModel
 from spcatv.results.layout import COMPONENT_MAPS, MODEL
+from spcatv.results.read import restore_model
 from spcatv.results.tables import write_json
 from spcatv.results.write import SampleSet
 
@@ -47,7 +50,7 @@ class FieldSamples(SampleSet):
         from spcatv.xarray import XarraySPCATV
 
         fitted = XarraySPCATV(model, **self.parameters).adopt_fit(model, self.field)
-        model.save(folder / MODEL, inputs={"fields": [str(file) for file in self.files]})
+        fitted.save(folder / MODEL, inputs={"fields": [str(file) for file in self.files]})
         _write_netcdf(fitted.components_, folder, COMPONENT_MAPS, {"Description": MAPS_TEXT})
 
     def write_maps(self, maps: Any, folder: Path, stem: str, about: Mapping[str, Any]) -> None:
@@ -78,7 +81,6 @@ def read_fields(options: Options, samples: Sequence[SampleFiles]) -> FieldSample
             if bool((kept < finite.any(dim)).any()):
                 array = array.where(kept)
         field = read_field(array, dim, **parameters)
-    source = files[0] if len(files) == 1 else array.name
     columns = sample_columns(array, dim)
     if columns and len(set(zip(*columns.values(), strict=True))) < len(field.matrix):
         raise InputError(
@@ -86,7 +88,7 @@ def read_fields(options: Options, samples: Sequence[SampleFiles]) -> FieldSample
         )
     return FieldSamples(
         matrix=field.matrix,
-        names=tuple(f"{source}[{number}]" for number in range(len(field.matrix))),
+        names=_names(files, array, len(field.matrix)),
         structure=field.structure,
         dtype=options.dtype,
         columns=columns,
@@ -94,6 +96,24 @@ def read_fields(options: Options, samples: Sequence[SampleFiles]) -> FieldSample
         parameters=parameters,
         files=files,
     )
+
+
+def score_fields(
+    saved: SavedModel, samples: Sequence[SampleFiles], options: Options
+) -> tuple[tuple[str, ...], FloatArray, dict[str, list[str]]]:
+    """Return names, scores (n_samples, K) and coordinates of the samples of new files on the same grid."""
+    model = restore_model(saved)
+    files, dim = tuple(file for (file,) in samples), tuple(map(str, model.sample_dims_))
+    array = open_fields(files, options.variable or model._layout.name, dim)
+    with input_errors(ValueError, TypeError):
+        scores = model.transform(array)
+    values = np.asarray(scores.transpose(*dim, "component")).reshape(-1, scores.sizes["component"])
+    return _names(files, array, len(values)), values, sample_columns(array, dim)
+
+
+def _names(files: Sequence[Path], array: Any, n_samples: int) -> tuple[str, ...]:
+    source = files[0] if len(files) == 1 else array.name
+    return tuple(f"{source}[{number}]" for number in range(n_samples))
 
 
 def open_fields(files: Sequence[Path], variable: str | None, dim: Sequence[str]) -> Any:

@@ -323,6 +323,8 @@ class Parser(argparse.ArgumentParser):
         if not is_command and first.startswith("--") and first not in self._option_string_actions:
             self.error(f"unrecognized arguments: {first} (options come after the command)")
         parsed, unknown = super().parse_known_args(self._with_columns_apart(texts), namespace)
+        if hasattr(parsed, "images") and not any(text.startswith("-") for text in unknown):
+            parsed.images, unknown = [*parsed.images, *unknown], []  # images after an option
         if unknown:
             self.error(f"unrecognized arguments: {', '.join(self._suggestions(unknown))}")
         return parsed, unknown

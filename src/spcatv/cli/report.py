@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     with input_errors(ModelError):
         results = read_results(arguments.model)
     errors: list[type[Exception]] = [ReportError]
-    if results.saved.kind != "SPCATV":
+    if results.saved.kind == "ImageSPCATV":
         from spcatv.images import ImageError
 
         errors.append(ImageError)

@@ -8,8 +8,9 @@ from spcatv._util.files import replacing
 from spcatv.cli.arrays import score_array
 from spcatv.cli.config import effective_options
 from spcatv.cli.display import safe_print, show_progress
+from spcatv.cli.fields import score_fields
 from spcatv.cli.images import score_images
-from spcatv.cli.inputs import find_bids_images, participants_of, sample_files
+from spcatv.cli.inputs import find_bids_images, is_field, participants_of, sample_files
 from spcatv.cli.parser import InputError, check_output_file, input_errors
 from spcatv.cli.pipeline import COLUMNS_OF_WHAT
 from spcatv.cli.resume import rerun_hint_on_interrupt
@@ -26,6 +27,8 @@ def run(arguments: argparse.Namespace) -> None:
     with input_errors(ModelError):
         saved = open_model(arguments.model)
     hint = rerun_hint_on_interrupt(output, arguments.argv)
+    matched = ""
+    coordinates: dict[str, list[str]] = {}
     with hint, show_progress(options.quiet, options.verbose):
         if saved.kind == "SPCATV":
             if options.array is None or options.confounds or options.exclude:
@@ -33,7 +36,11 @@ def run(arguments: argparse.Namespace) -> None:
                     f"{arguments.model} was fitted to an array: give the new one with --array alone"
                 )
             names, scores = score_array(saved, options.array)
-            matched = ""
+        elif saved.kind == "XarraySPCATV":
+            files = sample_files(options.images, path_column=options.path_column)
+            if not is_field(files):
+                raise InputError(f"{arguments.model} was fitted to a field: give NetCDF or Zarr")
+            names, scores, coordinates = score_fields(saved, files, options)
         else:
             if options.array is not None:
                 raise InputError(f"{arguments.model} was fitted to images: name images, not --array")
@@ -48,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
             participants = participants_of(options.bids)
             names, scores, matched = score_images(saved, files, options, participants=participants)
         with replacing(output) as temporary:
-            write_text(temporary, table_text(*mixing_table(names, scores)))
+            write_text(temporary, table_text(*mixing_table(names, scores, coordinates)))
     if not options.quiet:
         if matched:
             safe_print(f"Confounds: {matched}")
