@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from report_files import blobs
 
 from spcatv import SPCATV
 from spcatv.report import (
@@ -21,6 +22,7 @@ from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, group_mem
 from spcatv.report.inputs import Variance
 from spcatv.selection import SPCATVCV, path
 from spcatv.stability import bootstrap_components
+from spcatv.structure import icosphere, mesh
 
 
 def as_png(figure):
@@ -101,6 +103,19 @@ def test_thumbnails_show_every_component(request, kind):
     for picture, loading in zip(pictures, model.components_, strict=True):
         assert picture.shape[1] == 320
         assert (np.ptp(picture[..., :3], axis=2).max() > 0.2) == loading.any(), "loadings are coloured"
+
+
+def test_a_mesh_is_drawn_with_its_positions():
+    coords, triangles = icosphere(2)
+    X = blobs(coords)
+    model = SPCATV(1, structure=mesh(coords, triangles)).fit(X)
+    figure = plot_components(model, mesh=(coords, triangles))
+    panels = [axes for axes in figure.axes if axes.collections]
+    assert [axes.get_title() for axes in panels[:2]] == ["seen from −x", "seen from +x"]
+    drawn = panels[0].collections[0].get_facecolor()
+    assert 0.4 < len(drawn) / len(triangles) <= 0.5, "those that face the eye"
+    with pytest.raises(ValueError, match="give one position"):
+        plot_components(model, mesh=(coords[:, :2], triangles))
 
 
 def test_one_scale_centred_at_zero(image):

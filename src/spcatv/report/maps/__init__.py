@@ -15,7 +15,7 @@ from spcatv._util.types import FloatArray
 from spcatv.report.figures import figure_style
 from spcatv.report.maps.base import View
 from spcatv.report.maps.field import flat_view
-from spcatv.report.maps.surface import Shape, surface_view
+from spcatv.report.maps.surface import Shape, mesh_view, surface_view
 from spcatv.report.maps.volume import field_view, mean_image, volume_view
 from spcatv.report.regions import axes_of
 
@@ -29,6 +29,7 @@ def plot_components(
     components: Sequence[int] | None = None,
     background: str | os.PathLike[str] | None = None,
     surface: Shape = "inflated",
+    mesh: Any = None,
 ) -> Figure:
     """Draw the maps of the components, all with the same colour scale.
 
@@ -44,6 +45,8 @@ def plot_components(
         mean image.
     surface : {"inflated", "folded"}, default="inflated"
         Shape of surfaces with the mesh of fsaverage5; others are drawn as they were given to the fit.
+    mesh : (coords, triangles), default=None
+        For a model of an array whose `structure` is a mesh: positions (n_features, 3) and corners.
 
     Returns
     -------
@@ -63,6 +66,8 @@ def plot_components(
     loadings = np.asarray(model.components_, dtype=np.float64)
     numbers = range(len(loadings)) if components is None else [int(k) for k in components]
     views = views_of(model, background, surface)
+    if mesh is not None:
+        views = (mesh_view(mesh, loadings.shape[1]),)
     return views[0].figure(views, loadings, numbers)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv._util.types import BoolArray, FloatArray, IntArray
 from spcatv.report.figures import DIVERGING
 from spcatv.report.maps.base import View, ViewFrame, packed, packed_steps
 
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 Shape = Literal["inflated", "folded"]
 FINEST = 65535  # the largest uint16
-# direction of the eye along x: seen from outside, then from inside
-SIDES = {"left": (-1.0, 1.0), "right": (1.0, -1.0)}
+# Names of the views of a mesh by the direction of the eye along x.
+SIDES = {
+    "left": {-1.0: "left, outside", 1.0: "left, inside"},
+    "right": {1.0: "right, outside", -1.0: "right, inside"},
+    "": {-1.0: "seen from −x", 1.0: "seen from +x"},
+}
 PRESETS = ("left outside", "left inside", "right outside", "right inside", "top", "bottom", "front", "back")
 # Greys of vertices without a loading; the script of the page has the same.
 GYRUS, SULCUS, OUTSIDE = 0.82, 0.66, 0.48
@@ -31,27 +35,30 @@ GAP = 2.0  # mm between inflated hemispheres, which overlap in their files
 
 @dataclass(frozen=True, eq=False)
 class Hemisphere:
-    """Vertices of one hemisphere, and the shapes in which it can be drawn."""
+    """Features that are vertices of one mesh, and the shapes in which it can be drawn."""
 
-    vertices: VertexSet
+    name: str  # "left", "right", or empty if the mesh is not a brain
+    start: int  # the first of these features
+    vertices: IntArray  # the vertex of every feature, shape (n,)
+    triangles: IntArray
     shapes: dict[str, FloatArray]  # positions of all vertices, the shape to draw by default first
-    in_sulcus: Array | None = None  # of all vertices; None if it is not known
+    in_sulcus: BoolArray | None = None  # of all vertices; None if it is not known
 
     @property
-    def name(self) -> str:
-        """Return "left" or "right"."""
-        return self.vertices.hemi
+    def features(self) -> slice:
+        """Return the features of this mesh."""
+        return slice(self.start, self.start + len(self.vertices))
 
     def payload(self) -> dict[str, Any]:
         """Pack positions to 1/65535 of the extent, and triangles as differences."""
-        corners = np.asarray(self.vertices.mesh.triangles, dtype=np.int32)
+        corners = np.asarray(self.triangles, dtype=np.int32)
         # the first corners as steps from triangle to triangle, the two others relative to the first
         relative = [np.diff(corners[:, 0], prepend=0), *(corners[:, 1:] - corners[:, :1]).T]
         return {
             "name": self.name,
-            "start": self.vertices.start,
-            "stop": self.vertices.stop,
-            "vertices": packed_steps(self.vertices.vertices),
+            "start": self.features.start,
+            "stop": self.features.stop,
+            "vertices": packed_steps(self.vertices),
             "triangles": packed(np.stack(relative).astype(np.int32)),
             "shapes": [_packed_positions(coords) for coords in self.shapes.values()],
             "sulci": None if self.in_sulcus is None else packed(self.in_sulcus.astype(np.uint8)),
@@ -61,8 +68,7 @@ class Hemisphere:
         """Draw the triangles that face an eye on the x axis, from the farthest to the nearest."""
         from matplotlib.collections import PolyCollection
 
-        triangles = self.vertices.mesh.triangles
-        corners = np.asarray(next(iter(self.shapes.values())), dtype=np.float64)[triangles]
+        corners = np.asarray(next(iter(self.shapes.values())), dtype=np.float64)[self.triangles]
         normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         middles = corners.mean(axis=1)
         # some files list the corners of triangles the other way round
@@ -70,7 +76,7 @@ class Hemisphere:
         facing = outwards * direction * normals[:, 0] / np.maximum(np.linalg.norm(normals, axis=1), 1e-12)
         seen = np.flatnonzero(facing > 0)
         seen = seen[np.argsort(direction * middles[seen, 0], kind="stable")]
-        colours = self._colours(loading, norm)[triangles[seen]].mean(axis=1)
+        colours = self._colours(loading, norm)[self.triangles[seen]].mean(axis=1)
         colours *= (0.45 + 0.55 * facing[seen])[:, None]
         # seen from +x, the front (+y) is to the right; from -x it is to the left
         flat = corners[seen][:, :, 1:] * [direction, 1.0]
@@ -84,15 +90,14 @@ class Hemisphere:
         """Return the colours of all vertices; grey where there is no loading."""
         import matplotlib
 
-        own = loading[self.vertices.start : self.vertices.stop]
-        greys = np.full(self.vertices.mesh.n_vertices, OUTSIDE)
-        greys[self.vertices.vertices] = GYRUS
+        own = loading[self.features]
+        greys = np.full(len(next(iter(self.shapes.values()))), OUTSIDE)
+        greys[self.vertices] = GYRUS
         if self.in_sulcus is not None:
             greys[(greys == GYRUS) & self.in_sulcus] = SULCUS
         colours = np.repeat(greys[:, None], 3, axis=1)
-        colours[self.vertices.vertices[own != 0]] = matplotlib.colormaps[DIVERGING](norm(own[own != 0]))[
-            :, :3
-        ]
+        coloured = np.asarray(matplotlib.colormaps[DIVERGING](norm(own[own != 0])))
+        colours[self.vertices[own != 0]] = coloured[:, :3]
         return colours
 
 
@@ -128,33 +133,44 @@ class SurfaceView(View):
 
     def shown(self, loading: FloatArray) -> FloatArray:
         """Return the entries of a loading on all hemispheres."""
-        sets = (side.vertices for side in self.hemispheres)
-        return np.concatenate([loading[part.start : part.stop] for part in sets])
+        return np.concatenate([loading[side.features] for side in self.hemispheres])
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
-        """Draw every hemisphere from outside and from inside."""
+        """Draw every hemisphere from outside and from inside, or a mesh from both ends of the x axis."""
         places = iter(panels)
         for side in self.hemispheres:
-            for direction, where in zip(SIDES[side.name], ("outside", "inside"), strict=True):
+            for direction, where in SIDES[side.name].items():
                 axes = next(places)
                 side.draw(axes, loading, norm, direction)
-                axes.set_title(f"{side.name}, {where}", fontsize=8, loc="center")
+                axes.set_title(where, fontsize=8, loc="center")
 
 
 def surface_view(sets: Sequence[VertexSet], shape: Shape = "inflated") -> SurfaceView:
     """Return the view of hemispheres: inflated by default where their mesh is that of fsaverage5."""
-    template = [_inflated(part) for part in sets]
+    inflated = [_inflated(part) for part in sets]
     hemispheres = []
-    for part, found in zip(sets, template, strict=True):
+    for part, found in zip(sets, inflated, strict=True):
         shapes, in_sulcus = {"folded": np.asarray(part.mesh.coords)}, None
-        if all(template) and found is not None:
+        if all(inflated) and found is not None:
             coords, in_sulcus = found
             shapes = {"inflated": coords, **shapes} if shape == "inflated" else {**shapes, "inflated": coords}
-        hemispheres.append(Hemisphere(part, shapes, in_sulcus))
+        triangles = np.asarray(part.mesh.triangles)
+        hemispheres.append(Hemisphere(part.hemi, part.start, part.vertices, triangles, shapes, in_sulcus))
     return SurfaceView(tuple(hemispheres))
 
 
-def _inflated(part: VertexSet) -> tuple[FloatArray, Array] | None:
+def mesh_view(mesh: Any, n_features: int) -> SurfaceView:
+    """Return the view of a mesh (coords, triangles) whose vertices are the features."""
+    coords, triangles = np.asarray(mesh[0], dtype=np.float64), np.asarray(mesh[1])
+    if coords.shape != (n_features, 3):
+        raise ValueError(
+            f"mesh: coords of shape {coords.shape}, but the model has {n_features} features: give one "
+            "position (x, y, z) per feature"
+        )
+    return SurfaceView((Hemisphere("", 0, np.arange(n_features), triangles, {"": coords}),))
+
+
+def _inflated(part: VertexSet) -> tuple[FloatArray, BoolArray] | None:
     """Return inflated positions of the vertices of a hemisphere of fsaverage5, and which are in a sulcus."""
     triangles, coords, in_sulcus = _template(part.hemi)
     if part.mesh.n_vertices != len(coords) or _ordered(part.mesh.triangles) != triangles:
@@ -163,7 +179,7 @@ def _inflated(part: VertexSet) -> tuple[FloatArray, Array] | None:
 
 
 @cache
-def _template(hemi: str) -> tuple[bytes, FloatArray, Array]:
+def _template(hemi: str) -> tuple[bytes, FloatArray, BoolArray]:
     """Load fsaverage5, which comes with nilearn: triangles, inflated positions, and the sulci."""
     from nilearn.datasets import load_fsaverage, load_fsaverage_data
 
