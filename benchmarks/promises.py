@@ -73,6 +73,7 @@ PROMISES = (
     _seconds("real grey-matter", 1.0),
     _seconds("two icospheres, 100", 2.0),
     _seconds("ellipsoid volume", 10.0, fit.PRECISE),
+    Promise("joint fits, in fits by deflation", "fit", fit.COMPARED, "at most", 1.3, {"data": fit.ALL}),
     Promise("gaps of fits, judged from outside", "fit", "judged", "at most", 1.2 * TOL),
     Promise("gaps in float64", "fit", "gaps", "at most", 1e-9, {"method": fit.PRECISE}),
     Promise("peak memory beyond X, 100 x 327,684, in X", "fit", "peak", "at most", 0.5, LARGEST_FIT),

@@ -38,7 +38,7 @@ def each(values: Iterable[float], form: str) -> str:
 # How the values of these columns are written; any other number has three digits.
 FORMATS: dict[str, Callable[[Any], str]] = {
     **dict.fromkeys(("seconds", "first", "processor"), seconds),
-    "ratio": times,
+    **dict.fromkeys(("ratio", "joint / deflation"), times),
     "share": lambda value: f"{value:.0%}",
     "zeros": lambda values: each(values, ".0%"),
     **dict.fromkeys(("gaps", "judged"), lambda values: each(values, ".1e")),

@@ -26,7 +26,7 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # before NumPy and Numba are imported: small data
 
-PARTS = ("choice", "verdict", "number", "warnings", "sizes")
+PARTS = ("choice", "verdict", "number", "warnings", "sizes", "pieces")
 FRESH = 1000
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "calibration"
 

@@ -18,7 +18,7 @@ from benchmarks.tables import markdown
 from spcatv import SPCATV, SPCATVCV
 from spcatv.data.outliers import Wording, sample_quality
 
-CASES = 72
+CASES = 144
 SHAPE = (20, 20)
 SAMPLES = (20, 60, 200)
 CLEAN = ("white", "one factor", "skewed", "heavy tails")

@@ -1,10 +1,13 @@
-"""Many image files: seconds and memory of reading them into a cache, beside plain unzipping."""
+"""Image files: simulated ones read into a cache beside plain unzipping, real ones fitted beside nilearn."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import shutil
+import subprocess
+import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,15 +16,28 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cases import raw_vbm
 from benchmarks.machine import Meter
 from benchmarks.options import Options
-from benchmarks.worker import Worker
+from benchmarks.worker import Worker, thread_limit
 
 TITLE = "Image files: NIfTI of 2 mm, two threads, each row a process of its own"
 N_FILES, QUICK_FILES = 2_000, 20
 SHAPE = (91, 109, 91)  # MNI152 at 2 mm
 MEMORY_LIMIT = "600 MB"
 N_FIELDS = 12
+# Whole processes on the grey-matter maps, in the folder of the files.
+PROGRAMS = {
+    "spca-tv fit, with verdicts": (
+        "from spcatv.cli import main; options = ['--mask', 'mask.nii', '-o', 'results', '--overwrite']; "
+        "raise SystemExit(main(['fit', 'sub-*.nii.gz', *options]))"
+    ),
+    "NiftiMasker and PCA of nilearn and scikit-learn": (
+        "from glob import glob; from nilearn.maskers import NiftiMasker; "
+        "from sklearn.decomposition import PCA; "
+        "PCA(3).fit(NiftiMasker('mask.nii').fit_transform(sorted(glob('sub-*.nii.gz'))))"
+    ),
+}
 
 
 def run(options: Options) -> Iterator[dict[str, Any]]:
@@ -33,6 +49,42 @@ def run(options: Options) -> Iterator[dict[str, Any]]:
         with Worker(make_task, task, folder, threads=2) as worker:
             yield {"task": name, "files": f"{n_files:,}", **worker.call(limit=3600.0)}
     shutil.rmtree(folder)
+    if not options.quick:
+        yield from fit_real(options)
+
+
+def fit_real(options: Options) -> Iterator[dict[str, Any]]:
+    """Fit the grey-matter maps as files, each program in turn, on two threads."""
+    folder = options.scratch / "real"
+    try:
+        _, X, _, mask = raw_vbm()
+    except FileNotFoundError as error:
+        yield {"task": "grey-matter maps", "seconds": None, "note": f"{error.filename} is not at hand"}
+        return
+    write_maps(folder, X, mask)
+    taken: dict[str, list[float]] = {name: [] for name in PROGRAMS}
+    with thread_limit(2):
+        for _ in range(1 + options.repeats):  # the first round compiles kernels and fills caches
+            for name, code in PROGRAMS.items():
+                started = time.perf_counter()
+                subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)
+                taken[name].append(time.perf_counter() - started)
+    for name, seconds in taken.items():
+        yield {"task": name, "files": f"{len(X):,}", "seconds": min(seconds[1:])}
+    shutil.rmtree(folder)
+
+
+def write_maps(folder: Path, X: np.ndarray, mask: np.ndarray) -> None:
+    """Write samples (N, P) as compressed NIfTI files, and their mask."""
+    import nibabel as nib
+
+    folder.mkdir()
+    affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    nib.save(nib.Nifti1Image(mask.astype(np.uint8), affine), folder / "mask.nii")
+    for number, values in enumerate(X):
+        image = np.zeros(mask.shape, dtype=np.float32)
+        image[mask] = values
+        nib.save(nib.Nifti1Image(image, affine), folder / f"sub-{number:03d}.nii.gz")
 
 
 def make_files(folder: Path, n_files: int, shape: tuple[int, int, int] = SHAPE) -> None:
