@@ -145,16 +145,15 @@ def nothing(folder):
 
 
 def write_thickness(folder):
-    """Surfaces of two small spheres, and thickness on them, as FreeSurfer names and writes them."""
+    """Thickness of both hemispheres of fsaverage5, as FreeSurfer names and writes it."""
     import nibabel as nib
+    from nilearn.datasets import load_fsaverage
 
     folder.mkdir()
-    coords, triangles = icosphere(2)
-    for letter in "lr":
-        nib.freesurfer.write_geometry(folder.parent / f"{letter}h.pial", coords, triangles)
-        for number, row in enumerate(signals(N_SAMPLES, coords)):
+    for side, surface in load_fsaverage("fsaverage5")["pial"].parts.items():
+        for number, row in enumerate(signals(N_SAMPLES, surface.coordinates)):
             values = nib.MGHImage(row.astype(np.float32)[:, None, None], np.eye(4))
-            nib.save(values, folder / f"sub-{number:02d}.{letter}h.thickness.mgh")
+            nib.save(values, folder / f"sub-{number:02d}.{side[0]}h.thickness.fsaverage5.mgh")
 
 
 def readme(folder):
@@ -299,7 +298,8 @@ def fields(folder):
     values = signals(30, np.argwhere(np.ones((6, 12)))).reshape(30, 6, 12)
     values[:, 1, 3:5] = np.nan
     coords = {"time": np.arange(30), "lat": np.arange(-75.0, 76, 30), "lon": np.arange(0.0, 360, 30)}
-    sst = xr.DataArray(values, coords, ("time", "lat", "lon"))
+    sst = xr.DataArray(values, coords, ("time", "lat", "lon"), name="sst")
+    sst.to_netcdf(folder / "sst.nc", engine="scipy")
     return {"sst": sst, "dataset": xr.Dataset({"sst": sst, "air": 5 * sst + 10})}
 
 

@@ -520,6 +520,19 @@ def test_halves_and_resamples_take_data_arrays(field, search):
     assert split_halves(clone(model), field, n_splits=1, random_state=0).n_half == N // 2
 
 
+def test_verdicts_stay_with_the_model(field, tmp_path):
+    pytest.importorskip("pandas", reason="summary() needs pandas")
+    months = field.month.values
+    model = (
+        XarraySPCATV(small(), weights="coslat").fit(field).check_stability(field, n_splits=2, groups=months)
+    )
+    expected = split_halves(model, field, n_splits=2, groups=months, random_state=0).reproducibility
+    again = XarraySPCATV.load(model.save(tmp_path / "model"))
+    for each in (model, again):
+        assert list(each.summary()["pattern"]) == [record.verdict for record in expected]
+        assert "pattern confirmed" in repr(each)
+
+
 def test_the_number_of_components_is_counted(field):
     model = XarraySPCATV(small(n_components="auto"), weights="coslat").fit(field)
     X, fitted = plain(field, coslat())

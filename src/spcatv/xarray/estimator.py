@@ -111,6 +111,9 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
     >>> xr.testing.assert_equal(XarraySPCATV.load(model.save("model")).transform(field), scores)
     >>> model.generate_report(data=field, title="Sea").save_as_html("report.html").name
     'report.html'
+    >>> model.plot_components().savefig("maps.png")
+    >>> print(model.check_stability(field, n_splits=2).summary()["pattern"].to_list())
+    ['confirmed']
     >>> model.explore(field, sparsity=[0.8, 0.9], smoothness=[1.0]).save_as_html("explorer.html").name
     'explorer.html'
     """
