@@ -108,34 +108,31 @@ def read_confounds(confounds: Any, names: Sequence[str], fit: ConfoundFit | None
                 raise ImageError(f"{path}: no such file; confounds are a table, TSV or CSV with a header")
             confounds = ConfoundColumns(read_table(path))
         if isinstance(confounds, ConfoundColumns):
-            return _of_columns(confounds, names, fit)
+            return _matched(confounds, None, names, fit)
         if hasattr(confounds, "columns"):
-            return _of_frame(confounds, names, fit)
+            columns = index_columns(confounds.index)  # the index may name the participants
+            columns |= {str(label): list(map(cell_text, confounds[label].tolist())) for label in confounds}
+            table = Table(Path("confounds"), tuple(columns), tuple(zip(*columns.values(), strict=True)))
+            return _matched(ConfoundColumns(table), confounds.rename(columns=str), names, fit)
     rows = [f"row {number + 1}" for number in range(len(names))]
     return ConfoundTable(_numbers(confounds, "confounds", (), rows), ())
 
 
-def _of_columns(given: ConfoundColumns, names: Sequence[str], fit: ConfoundFit | None) -> ConfoundTable:
-    """Return the confounds of a table of strings."""
+def _matched(
+    given: ConfoundColumns, frame: Any, names: Sequence[str], fit: ConfoundFit | None
+) -> ConfoundTable:
+    """Return the confounds of a table of strings, or of the DataFrame that it was made of."""
     import pandas as pd  # comes with nilearn
 
     table = given.table
     match = match_rows(table, names, path_column=given.path_column)
     identifying = {*match.columns, *IDENTIFYING, *id_columns(table, given.path_column)}
     columns = given.columns or [name for name in table.columns if name not in identifying]
-    frame = pd.DataFrame({name: table.values(name, match.rows) for name in columns})
+    if frame is None:
+        frame = pd.DataFrame({name: table.values(name, match.rows) for name in columns})
+    else:
+        frame = frame[[name for name in frame if name in columns]].iloc[list(match.rows)]
     return _coded(frame, table.source, match, fit)
-
-
-def _of_frame(frame: Any, names: Sequence[str], fit: ConfoundFit | None) -> ConfoundTable:
-    """Return the confounds of a DataFrame, whose index may name the participants."""
-    columns = index_columns(frame.index)
-    columns |= {str(label): list(map(cell_text, frame[label].tolist())) for label in frame.columns}
-    table = Table(Path("confounds"), tuple(columns), tuple(zip(*columns.values(), strict=True)))
-    match = match_rows(table, names)
-    identifying = {*match.columns, *IDENTIFYING, *id_columns(table)}
-    frame = frame[[label for label in frame.columns if str(label) not in identifying]]
-    return _coded(frame.iloc[list(match.rows)].rename(columns=str), "confounds", match, fit)
 
 
 def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) -> ConfoundTable:
