@@ -16,8 +16,9 @@ squares and once by logistic regression.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.special import expit
 
-from spcatv.problem.composite import ElasticNet, LeastSquares, Logistic, RegularizedLoss
+from spcatv.problem.composite import ElasticNet, LeastSquares, RegularizedLoss
 from spcatv.solvers import solve
 from spcatv.structure import grid
 
@@ -29,6 +30,31 @@ truth = image.ravel()
 rng = np.random.default_rng(0)
 B = rng.normal(size=(150, truth.size))
 b = B @ truth + rng.normal(size=150)
+
+# %%
+# A loss of one's own
+# -------------------
+# A loss needs its value, its gradient and a Lipschitz constant of the gradient.
+
+
+class Logistic:
+    """``L(v) = mean_i log(1 + exp(-t_i (Bv)_i))`` for labels t in {-1, 1}."""
+
+    def __init__(self, B, labels):
+        self.B, self.labels, self.n_features = B, labels, B.shape[1]
+
+    def value(self, v):
+        """Return the mean loss."""
+        return np.logaddexp(0.0, -self.labels * (self.B @ v)).mean()
+
+    def gradient(self, v):
+        """Return the gradient, shape (n_features,)."""
+        return -self.B.T @ (self.labels * expit(-self.labels * (self.B @ v))) / len(self.B)
+
+    def lipschitz(self):
+        """Return ``||B||^2 / (4 n)``."""
+        return np.linalg.norm(self.B, 2) ** 2 / (4 * len(self.B))
+
 
 # %%
 # Four problems

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv.data.diffusion import diffuse
+from spcatv.data.diffusion import diffuse, step_matrix
 from spcatv.decomposition.starts import varimax
 from spcatv.structure import Structure
 
@@ -264,7 +264,7 @@ def smoothed(X: np.ndarray, structure: Structure, sigma: float = SIGMA) -> np.nd
     # exp(-t L) of a grid with unit steps is a Gaussian of variance 2 t; edges of other lengths count as steps
     step = laplacian.diagonal().mean() / _mean_degree(laplacian)
     time_in_units = 0.5 * sigma**2 / step * norm
-    return np.asarray(diffuse(laplacian.tocsr() * (2.0 / norm), X.T, time_in_units).T)
+    return np.asarray(diffuse(step_matrix(structure), X.T, time_in_units).T)
 
 
 def _mean_degree(laplacian: Any) -> float:

@@ -61,9 +61,9 @@ def test_every_kind_passes_the_check(kind):
 def test_an_array_from_files(images, tmp_path):
     X = da.from_zarr(Files(tmp_path).zarr(images)).rechunk({1: -1})
     u, v = np.random.default_rng(0).standard_normal(120), np.random.default_rng(1).standard_normal(480)
-    scores, back = as_data(X).there_and_back(v, u)
-    assert_allclose(scores, images @ v - u, atol=1e-10)
-    assert_allclose(back, images.T @ (images @ v - u), atol=1e-8)
+    scores, back = as_data(X).there_and_back_many(v[None], np.zeros(480), u[:, None])
+    assert_allclose(scores[:, 0], images @ v - u, atol=1e-10)
+    assert_allclose(back[0], images.T @ (images @ v - u), atol=1e-8)
 
 
 def test_several_vectors_there_and_back():

@@ -45,7 +45,9 @@ def _break(name, wrong):
 BREAKS = {
     "dot": lambda self, v: ArrayData.dot(self, v) + 1,
     "transpose_dot": lambda self, u: ArrayData.transpose_dot(self, u).astype(np.float32),
-    "there_and_back": lambda self, v, shift: ArrayData.there_and_back(self, v, 0 * shift),
+    "there_and_back_many": lambda self, v, mean, shift: ArrayData.there_and_back_many(
+        self, v, mean, 0 * shift
+    ),
     "dot_many": lambda self, vectors: ArrayData.dot_many(self, vectors).T,
     "column_statistics": lambda self, center: ArrayData.column_statistics(self, True),
     "gram": lambda self, mean: ArrayData.gram(self, 0 * mean),
@@ -73,8 +75,8 @@ def test_a_part_gives_the_bits_of_a_copy(dtype):
     samples = np.random.default_rng(2).integers(0, 30, 25)
     part, copied = as_data(X).take(samples), as_data(X[samples].copy())
     for one, other in zip(
-        part.there_and_back(np.ones(50), np.zeros(25)),
-        copied.there_and_back(np.ones(50), np.zeros(25)),
+        part.there_and_back_many(np.ones((1, 50)), np.zeros(50), np.zeros((25, 1))),
+        copied.there_and_back_many(np.ones((1, 50)), np.zeros(50), np.zeros((25, 1))),
         strict=True,
     ):
         assert_array_equal(one, other)

@@ -27,7 +27,7 @@ def many_parts(monkeypatch):
 OPERATIONS = {
     "dot": lambda data, v, u, many: data.dot(v),
     "transpose_dot": lambda data, v, u, many: data.transpose_dot(u),
-    "there_and_back": lambda data, v, u, many: data.there_and_back(v, u),
+    "there_and_back": lambda data, v, u, many: data.there_and_back_many(v[None], 0 * v, u[:, None]),
     "dot_many": lambda data, v, u, many: data.dot_many(many),
     "there_and_back_many": lambda data, v, u, many: data.there_and_back_many(
         many, v, np.outer(u, np.ones(3))

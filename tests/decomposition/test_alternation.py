@@ -45,7 +45,7 @@ def _fit(
 def _assert_certified(component: Component, data, model, tol):
     scores = data.dot(component.v)
     np.testing.assert_allclose(component.u, scores / np.linalg.norm(scores), atol=1e-12)
-    problem = model.problem(data, component.u)
+    problem = model.problem_at(data.transpose_dot(component.u) / (data.shape[0] * model.weights.l2))
     gap = problem.gap(component.v, component.dual)
     assert gap == pytest.approx(component.gap, rel=1e-9)
     assert gap <= tol * problem.scale()

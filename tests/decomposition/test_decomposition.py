@@ -63,7 +63,7 @@ def test_two_settings_point_to_the_third(data):
     older, last, target = (_fit(data, alpha) for alpha in alphas)
     residual, model = _residual(data, target), _model(alphas[2])
     aim = target.fitted[1]
-    aim_y = model.problem(residual, aim.u).y
+    aim_y = model.problem_at(residual.transpose_dot(aim.u) / (residual.shape[0] * model.weights.l2)).y
     near = WarmStart(last.fitted).component_start(1, residual, model.weights.l2)
     straight = WarmStart(last.fitted, older.fitted, 1.0).component_start(1, residual, model.weights.l2)
     assert np.linalg.norm(near.v - aim.v) <= 0.02 * np.linalg.norm(aim.v)

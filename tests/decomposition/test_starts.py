@@ -57,10 +57,6 @@ def test_diffused_scores_come_from_the_heat_kernel():
         assert _same_direction(found[k], U[:, k]) == pytest.approx(1, abs=1e-5)
 
 
-def _laplacian(structure):
-    return (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
-
-
 def _disc(shape, centre, radius):
     rows, columns = np.ogrid[: shape[0], : shape[1]]
     return ((rows - centre[0]) ** 2 + (columns - centre[1]) ** 2 <= radius**2).ravel()
@@ -70,9 +66,9 @@ def test_panels_do_not_change_what_is_diffused(monkeypatch):
     structure = grid((6, 7))
     columns = np.random.default_rng(4).standard_normal((42, 5))
     kernel = expm(-12.0 / structure.norm_squared() * (structure.matrix.T @ structure.matrix).toarray())
-    whole = diffusion.diffuse(_laplacian(structure), columns, 12.0)
+    whole = diffusion.diffuse(diffusion.step_matrix(structure), columns, 12.0)
     monkeypatch.setattr(diffusion, "DIFFUSED_ENTRIES", 84)
-    np.testing.assert_array_equal(diffusion.diffuse(_laplacian(structure), columns, 12.0), whole)
+    np.testing.assert_array_equal(diffusion.diffuse(diffusion.step_matrix(structure), columns, 12.0), whole)
     np.testing.assert_allclose(whole, kernel @ columns, atol=1e-3)
 
 
@@ -81,7 +77,7 @@ def test_expected_squares_include_the_edges_and_the_norms():
     norms = np.where(_disc((40, 40), (20, 20), 12), 3.0, 1.0)
     kernel = expm(-2 * starts.DIFFUSION_TIME / structure.norm_squared() * _laplacian_matrix(structure))
     exact = kernel**2 @ norms**2
-    estimate = starts._independent_squares(norms, _laplacian(structure))
+    estimate = starts._independent_squares(norms, diffusion.step_matrix(structure))
     assert exact.max() / exact.min() > 4
     assert np.corrcoef(estimate, exact)[0, 1] > 0.95
     assert np.median(np.abs(estimate / exact - 1)) < 0.15
@@ -108,8 +104,8 @@ def test_the_first_place_is_the_region_that_varies_as_one(centre):
 def test_places_are_apart():
     structure = grid((60, 60))
     X = np.random.default_rng(6).standard_normal((30, 3600))
-    _, norms, diffused = starts._diffused_moments(CentredData(as_data(X)), _laplacian(structure))
-    places = starts._coherent_places(norms, diffused, _laplacian(structure), 6)
+    _, norms, diffused = starts._diffused_moments(CentredData(as_data(X)), diffusion.step_matrix(structure))
+    places = starts._coherent_places(norms, diffused, diffusion.step_matrix(structure), 6)
     peaks = np.array([np.unravel_index(np.argmax(place), (60, 60)) for place in places])
     distances = np.linalg.norm(peaks[:, None] - peaks[None], axis=2)[np.triu_indices(6, k=1)]
     assert distances.min() > 1.9 * 3 * np.sqrt(2)

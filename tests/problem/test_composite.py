@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from spcatv.problem import LoadingProblem
@@ -17,7 +18,6 @@ from spcatv.problem.composite import (
     CompositeProblem,
     ElasticNet,
     LeastSquares,
-    Logistic,
     ProxPenalty,
     RegularizedLoss,
 )
@@ -34,6 +34,22 @@ def data(seed=0):
     return B, B @ truth + 0.3 * rng.normal(size=30)
 
 
+class Logistic:
+    """A loss that a user writes: ``mean_i log(1 + exp(-b_i (Bv)_i))``."""
+
+    def __init__(self, B, b):
+        self.B, self.b, self.n_features = B, b, B.shape[1]
+
+    def value(self, v):
+        return np.logaddexp(0.0, -self.b * (self.B @ v)).mean()
+
+    def gradient(self, v):
+        return -self.B.T @ (self.b * expit(-self.b * (self.B @ v))) / len(self.B)
+
+    def lipschitz(self):
+        return np.linalg.norm(self.B, 2) ** 2 / (4 * len(self.B))
+
+
 def make(loss, structure="grid", l1=0.02, l2=0.3, tv=0.05, positive=False):
     B, b = data()
     made = LeastSquares(B, b) if loss == "least squares" else Logistic(B, np.sign(b))
@@ -43,11 +59,11 @@ def make(loss, structure="grid", l1=0.02, l2=0.3, tv=0.05, positive=False):
 def conic(problem):
     """Minimise by CLARABEL, written from the definitions."""
     v = cp.Variable(problem.structure.n_features)
-    B, targets = problem.loss.B, problem.loss.targets
+    B, b = problem.loss.B, problem.loss.b
     if isinstance(problem.loss, LeastSquares):
-        loss = cp.sum_squares(B @ v - targets) / (2 * len(B))
+        loss = cp.sum_squares(B @ v - b) / (2 * len(B))
     else:
-        loss = cp.sum(cp.logistic(-cp.multiply(targets, B @ v))) / len(B)
+        loss = cp.sum(cp.logistic(-cp.multiply(b, B @ v))) / len(B)
     A, ptr = sp.csr_matrix(problem.structure.matrix), problem.structure.group_ptr
     structured = sum(cp.norm(A[i:j] @ v, 2) for i, j in pairwise(ptr))
     penalty = problem.penalty.l1 * cp.norm1(v) + 0.5 * problem.penalty.l2 * cp.sum_squares(v)
@@ -128,22 +144,16 @@ def test_elastic_net_conjugate_and_prox(positive, seed):
     assert penalty.fenchel_gap(moved, (z - moved) / step) == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("loss", [LeastSquares(*data()), Logistic(data()[0], np.sign(data()[1]))])
-def test_loss_gradient_and_lipschitz_constant(loss):
+def test_loss_gradient_and_lipschitz_constant():
+    loss = LeastSquares(*data())
     rng = np.random.default_rng(5)
     v, direction = rng.normal(size=(2, 12))
     slope = (loss.value(v + 1e-6 * direction) - loss.value(v - 1e-6 * direction)) / 2e-6
     assert loss.gradient(v) @ direction == pytest.approx(slope, rel=1e-5)
-    # the steepest direction at 0 reaches the constant for both losses
+    # the steepest direction reaches the constant
     steepest = 1e-4 * np.linalg.svd(loss.B)[2][0]
     change = np.linalg.norm(loss.gradient(steepest) - loss.gradient(-steepest)) / np.linalg.norm(2 * steepest)
     assert change == pytest.approx(loss.lipschitz(), rel=1e-4)
-
-
-def test_logistic_does_not_overflow():
-    loss = Logistic(np.array([[1e4], [-1e4]]), [1, 1])
-    assert loss.value(np.array([1.0])) == pytest.approx(5e3)
-    np.testing.assert_allclose(loss.gradient(np.array([1.0])), [5e3])
 
 
 def test_any_penalty_with_the_protocol_will_do():
@@ -201,7 +211,6 @@ def test_too_few_iterations_are_reported():
         (lambda: ElasticNet(-0.1, 1.0), r"l1 must be a finite number >= 0, got -0\.1"),
         (lambda: LeastSquares(np.ones((3, 2)), np.ones(2)), r"got shapes \(3, 2\) and \(2,\)"),
         (lambda: LeastSquares(np.full((3, 2), np.nan), np.ones(3)), "B and b must be finite"),
-        (lambda: Logistic(np.ones((3, 2)), [0, 1, 1]), r"labels must be -1 or 1; got the values \[0\. 1\.\]"),
         (lambda: make("logistic", tv=-1.0), r"tv must be a finite number >= 0, got -1\.0"),
         (
             lambda: RegularizedLoss(LeastSquares(np.eye(3), np.ones(3)), ElasticNet(0, 1), grid((4,))),

@@ -12,7 +12,7 @@ from spcatv._util.threads import in_order, one_blas_thread, threads_for
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.protocol import BLOCK_ENTRIES, ColumnStatistics, Data, float_dtype, row_blocks
 from spcatv.kernels import matvec
-from spcatv.kernels.matvec import centred_panel, column_moments, dot, there_and_back, transpose_dot
+from spcatv.kernels.matvec import centred_panel, column_moments, transpose_dot
 
 T = TypeVar("T")
 
@@ -66,20 +66,14 @@ class ArrayData(Data):
         """Precision of the array."""
         return self.array.dtype
 
-    def dot(self, v: FloatArray) -> FloatArray:
-        """Return ``X v``."""
-        return dot(self.array, self.samples, v)
-
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``X'u``."""
         return transpose_dot(self.array, self.samples, u)
 
-    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``s = X v - shift`` and ``X's``."""
-        return there_and_back(self.array, self.samples, v, shift)
-
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """Return ``X V'`` for the rows of V."""
+        if len(vectors) == 1:
+            return matvec.dot(self.array, self.samples, np.ascontiguousarray(vectors[0], np.float64))[:, None]
         out = np.zeros((self.shape[0], len(vectors)))
 
         def product(samples: slice) -> None:
@@ -94,6 +88,10 @@ class ArrayData(Data):
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, sums of blocks in float64."""
+        if len(vectors) == 1 and not mean.any():
+            v, one = (np.ascontiguousarray(values, np.float64) for values in (vectors[0], shift[:, 0]))
+            scores, back = matvec.there_and_back(self.array, self.samples, v, one)
+            return scores[:, None], back[None]
         if len(vectors) <= FEW_VECTORS:
             return matvec.there_and_back_many(self.array, self.samples, mean, vectors, shift)
         scores, back = -shift.astype(np.float64), np.zeros(vectors.shape)

@@ -53,19 +53,9 @@ class _FirstSums:
         return self
 
 
-def dot(part: ArrayData, v: FloatArray) -> Found:
-    """Return ``X v``."""
-    return part.dot(v), None
-
-
 def transpose_dot(part: ArrayData, u: FloatArray) -> Found:
     """Return ``X'u``."""
     return None, part.transpose_dot(u)
-
-
-def there_and_back(part: ArrayData, shift: FloatArray, v: FloatArray) -> Found:
-    """Return ``s = X v - shift`` and ``X's``."""
-    return part.there_and_back(v, shift)
 
 
 def dot_many(part: ArrayData, vectors: FloatArray) -> Found:
@@ -183,17 +173,9 @@ class BlockedData(Data):
         """Visit all samples in blocks, in the order in which they are stored."""
         return self._pass(visit_pieces, (np.arange(self.shape[0]),), (work, entries))
 
-    def dot(self, v: FloatArray) -> FloatArray:
-        """Return ``X v``."""
-        return self._pass(dot, (), (v,))[0]
-
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``X'u``."""
         return self._pass(transpose_dot, (u,))[1]
-
-    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``s = X v - shift`` and ``X's``."""
-        return self._pass(there_and_back, (shift,), (v,))
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """Return ``X V'`` for the rows of V."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import ive
 
@@ -19,11 +20,17 @@ DIFFUSED_ENTRIES = 1 << 21
 SERIES_CUTOFF = 1e-4
 
 
-def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
+def step_matrix(structure: Structure, dtype: npt.DTypeLike = np.float64) -> sp.csr_array:
+    """Return ``2 x`` for ``x = 2 A'A / ||A||^2 - 1``, whose eigenvalues lie in [-1, 1]."""
+    squares = (structure.matrix.T @ structure.matrix).tocsr() * (4.0 / structure.norm_squared())
+    return (squares - 2.0 * sp.eye_array(structure.n_features, format="csr")).astype(dtype)
+
+
+def diffuse(twice: sp.csr_array, columns: FloatArray, time: float) -> FloatArray:
     """Return ``exp(-time * A'A / ||A||^2)`` times columns (P, n), by its Chebyshev series.
 
-    `laplacian` is ``2 A'A / ||A||^2``. With ``x = laplacian - 1`` in [-1, 1] and z = time / 2,
-    ``exp(-z (1 + x)) = sum_k c_k T_k(x)`` where c_k = (-1)^k (2 - [k = 0]) I_k(z) exp(-z).
+    `twice` is `step_matrix`. With z = time / 2, ``exp(-z (1 + x)) = sum_k c_k T_k(x)`` where
+    c_k = (-1)^k (2 - [k = 0]) I_k(z) exp(-z).
     """
     z = 0.5 * time
     orders = np.arange(int(z) + 50)
@@ -33,12 +40,10 @@ def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatA
     out = np.empty_like(columns)
     for first, last in row_blocks(columns.shape[::-1], DIFFUSED_ENTRIES):
         before = np.ascontiguousarray(columns[:, first:last])
-        current = laplacian @ before - before
+        current = 0.5 * (twice @ before)
         total = coefficients[0] * before + coefficients[1] * current
         for coefficient in coefficients[2:]:
-            after = laplacian @ current
-            after -= current
-            after *= 2.0
+            after = twice @ current
             after -= before
             before, current = current, after
             total += coefficient * current
@@ -48,15 +53,14 @@ def diffuse(laplacian: sp.csr_array, columns: FloatArray, time: float) -> FloatA
 
 def diffusion_on(structure: Structure) -> Callable[[FloatArray, float], FloatArray]:
     """Return the function that diffuses maps (K, P) on a structure for a time in units of ``1 / ||A||^2``."""
-    norm = structure.norm_squared()
-    if norm == 0:
+    if structure.norm_squared() == 0:
         return lambda maps, _: maps
-    laplacian = ((structure.matrix.T @ structure.matrix).tocsr() * (2.0 / norm)).astype(np.float32)
+    twice = step_matrix(structure, np.float32)
 
     def spread(maps: FloatArray, time: float) -> FloatArray:
         columns = to_host(maps).T
         unit = binary_unit(columns)  # maps in any unit fit into float32
-        diffused = diffuse(laplacian, (columns / unit).astype(np.float32), time)
+        diffused = diffuse(twice, (columns / unit).astype(np.float32), time)
         return beside(np.ascontiguousarray(diffused.T, dtype=np.float64) * unit, maps)
 
     return spread

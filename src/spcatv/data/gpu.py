@@ -89,7 +89,7 @@ class GPUData(Data):
         launch(self._kernel(name), part.size, *where, vector, np.int32(n_pieces), part)
         return part[0] if n_pieces == 1 else part.sum(axis=0)
 
-    def dot(self, v: FloatArray) -> FloatArray:
+    def _dot(self, v: FloatArray) -> FloatArray:
         """Return ``X v``, a NumPy array."""
         n_samples, n_features = self.shape
         n_pieces = max(1, min(MOST_PIECES, n_features // PIECE_ENTRIES))
@@ -101,16 +101,11 @@ class GPUData(Data):
         """Return ``X'u``, a CuPy array."""
         return self._by_columns("transpose_dot", self._vector(u))
 
-    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``s = X v - shift`` and ``X's``."""
-        scores = self.dot(v) - shift
-        return scores, self.transpose_dot(scores)
-
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """Return ``X V'`` for the rows of V, a NumPy array."""
         if len(vectors) == 0:
             return np.zeros((self.shape[0], 0))
-        return np.stack([self.dot(vector) for vector in vectors], axis=1)
+        return np.stack([self._dot(vector) for vector in vectors], axis=1)
 
     def _panels(self, mean: Any) -> Iterator[tuple[slice, Any]]:
         """Return the samples less the means, some features at a time, in the precision of X."""
@@ -126,6 +121,9 @@ class GPUData(Data):
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V' - shift`` (NumPy) and ``S'M`` (CuPy) for ``M = X - 1 mean'``."""
         cupy = self._cupy
+        if len(vectors) == 1 and not bool(mean.any()):
+            found = self._dot(vectors[0]) - shift[:, 0]
+            return found[:, np.newaxis], self.transpose_dot(found)[np.newaxis]
         thin, middle = cupy.asarray(vectors, dtype=self.dtype), cupy.asarray(mean, dtype=np.float64)
         scores = cupy.asarray(-np.asarray(shift, dtype=np.float64))
         for columns, panel in self._panels(middle):

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from spcatv.data.array import ArrayData
 from spcatv.data.blocks import moments
 from spcatv.data.protocol import BLOCK_ENTRIES, BlockWork, ColumnStatistics, Data, FirstLook, Found
 from spcatv.data.sketch import CompressedData, compress
-from spcatv.kernels.vectors import add_multiple, inner_product, inner_products
+from spcatv.kernels.vectors import add_multiple, inner_products
 
 # Entries of X that are corrected together.
 CORRECTED_ENTRIES = 1 << 20
@@ -42,26 +42,6 @@ NOTHING_LEFT = 1e-13
 ORDINARY = {np.dtype(np.float32): (1e-10, 1e10), np.dtype(np.float64): (1e-60, 1e60)}
 # Sums of squares of a column below this lose digits, and then vanish.
 SMALLEST_SQUARES = 1e-302
-
-
-class Products(Protocol):
-    """N x P operator with the products that an alternation uses."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of samples N and of features P."""
-
-    def dot(self, v: FloatArray) -> FloatArray:
-        """Return ``X v``, shape (N,), float64."""
-
-    def transpose_dot(self, u: FloatArray) -> FloatArray:
-        """Return ``X'u``, shape (P,), float64."""
-
-    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``X v`` and ``X'X v``, in one pass over the data."""
-
-    def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
-        """``out += factor (X_0 - X)'u`` for the data X_0 before deflation, without a product with them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,46 +65,38 @@ class CorrectedData(Data):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether X is on a GPU."""
+        """Return whether X is on a GPU."""
         return self.data.on_gpu
 
     @property
     def is_distributed(self) -> bool:
-        """Whether the blocks of X are on other machines."""
+        """Return whether the blocks of X are on other machines."""
         return self.data.is_distributed
 
     def _scaled(self, vectors: FloatArray) -> FloatArray:
         vectors = beside(vectors, self.right)
         return vectors if self.factor is None else vectors * self.factor
 
-    def _removed(self, v: FloatArray) -> FloatArray | float:
-        """Return ``left right v``."""
-        return self.left @ inner_products(self.right, v) if len(self.right) else 0.0
-
-    def dot(self, v: FloatArray) -> FloatArray:
-        """Return ``M v`` of the corrected data M."""
-        v = self._scaled(v)
-        return self.data.dot(v) - self._removed(v)
+    def _removed(self, vectors: FloatArray) -> FloatArray:
+        """Return ``left right V'`` for the rows of V (K, P), shape (N, K)."""
+        if len(vectors) == 1:  # the same in one pass through memory
+            return (self.left @ inner_products(self.right, vectors[0]))[:, np.newaxis]
+        return self.left @ to_host(self.right @ vectors.T)
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
-        """Return ``M V'`` for the rows of V."""
+        """Return ``M V'`` of the corrected data M for the rows of V."""
         vectors = self._scaled(vectors)
-        return self.data.dot_many(vectors) - self.left @ to_host(self.right @ vectors.T)
+        return self.data.dot_many(vectors) - self._removed(vectors)
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``M'u``."""
-        return self._back(self.data.transpose_dot(u), u)
+        return self._back(self.data.transpose_dot(u)[np.newaxis], u[:, np.newaxis])[0]
 
-    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``s = M v - shift`` and ``M's``."""
-        v = self._scaled(v)
-        scores, back = self.data.there_and_back(v, shift + self._removed(v))
-        return scores, self._back(back, scores)
-
-    def _back(self, back: FloatArray, u: FloatArray) -> FloatArray:
-        """Return ``M'u`` from ``X'u``, in place."""
-        for row, coefficient in zip(self.right, u @ self.left, strict=True):
-            add_multiple(back, -float(coefficient), row)
+    def _back(self, back: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return ``U'M`` from ``U'X`` (K, P) for scores U (N, K), in place."""
+        for own, coefficients in zip(back, scores.T @ self.left, strict=True):
+            for row, coefficient in zip(self.right, coefficients, strict=True):
+                add_multiple(own, -float(coefficient), row)
         if self.factor is not None:
             back *= self.factor
         return back
@@ -134,11 +106,10 @@ class CorrectedData(Data):
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``S = C V' - shift`` and ``S'C`` for ``C = M - 1 mean'``."""
         vectors = self._scaled(vectors)
-        removed = self.left @ to_host(self.right @ vectors.T)
-        scores, back = self.data.there_and_back_many(vectors, self._raw_mean(mean), shift + removed)
-        if len(self.right):
-            back -= beside(scores.T @ self.left, self.right) @ self.right
-        return scores, back if self.factor is None else back * self.factor
+        scores, back = self.data.there_and_back_many(
+            vectors, self._raw_mean(mean), shift + self._removed(vectors)
+        )
+        return scores, self._back(back, scores)
 
     def _raw_mean(self, mean: FloatArray) -> FloatArray:
         """Return means of the corrected features in units of X; 0 where the factor is."""
@@ -304,7 +275,7 @@ class CentredData:
 
     @property
     def gram_pays(self) -> bool:
-        """Whether to decompose the Gram matrix of the shorter side rather than to iterate with products."""
+        """Return whether a decomposed Gram matrix of the shorter side takes less than products."""
         short, long = min(self.shape), max(self.shape)
         largest = LARGEST_GPU_GRAM if self.data.on_gpu else LARGEST_GRAM
         small = short <= SMALL_GRAM or short <= min(largest, GRAM_SHARE * long)
@@ -354,7 +325,7 @@ class CentredData:
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether a removed global signal was all that the data held."""
+        """Return whether a removed global signal was all that the data held."""
         return False
 
     @property
@@ -414,8 +385,7 @@ class CentredData:
 
     def dot(self, v: FloatArray) -> FloatArray:
         """Return ``(X - 1 mean') v``."""
-        v = as_vector(beside(v, self.mean))
-        return self.data.dot(v) - inner_product(self.mean, v)
+        return self.dot_many(as_vector(v)[np.newaxis])[:, 0]
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """Return ``(X - 1 mean') V'``."""
@@ -428,12 +398,6 @@ class CentredData:
         add_multiple(back, -float(u.sum()), self.mean)
         return back
 
-    def shifted_there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``s = (X - 1 mean') v - shift`` (shift of shape (N,)) and ``(X - 1 mean')' s``."""
-        scores, back = self.data.there_and_back(v, shift + inner_product(self.mean, v))
-        add_multiple(back, -float(scores.sum()), self.mean)
-        return scores, back
-
     def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V'`` (N, K) and ``S'M`` (K, P) for the rows of V (K, P) and ``M = X - 1 mean'``."""
         return self.shifted_many(vectors, np.zeros((self.shape[0], len(vectors))))
@@ -445,16 +409,18 @@ class CentredData:
 
     def shifted_many(self, vectors: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, V (K, P) and a shift (N, K)."""
-        if not self._has_small_means:
+        if len(vectors) > 1 and not self._has_small_means:
             return self.data.there_and_back_many(vectors, self.mean, shift)
         scores, back = self.data.there_and_back_many(
             vectors, np.zeros_like(self.mean), shift + to_host(vectors @ self.mean)
         )
-        return scores, back - np.outer(beside(scores.sum(axis=0), back), self.mean)
+        for own, total in zip(back, scores.sum(axis=0), strict=True):
+            add_multiple(own, -float(total), self.mean)
+        return scores, back
 
     @cached_property
     def _has_small_means(self) -> bool:
-        """Whether no column has a mean above its standard deviation: centring may then follow products."""
+        """Return whether no column has a mean above its deviation, so that centring may follow products."""
         return bool((self.shape[0] * np.square(self.mean) <= self._statistics.squared_norms).all())
 
     def first_products(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -477,10 +443,11 @@ class CentredData:
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``X v`` and ``X'X v`` of the centred data."""
-        return self.shifted_there_and_back(v, np.zeros(self.shape[0]))
+        scores, back = self.there_and_back_many(v[np.newaxis])
+        return scores[:, 0], back[0]
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
-        """Do nothing: nothing was removed."""
+        """Do ``out += factor (X_0 - X)'u`` for the data X_0 before deflation: nothing was removed here."""
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """Return the centred samples in blocks."""

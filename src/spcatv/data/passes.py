@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from spcatv._util.types import FloatArray
-from spcatv.data import Products
+from spcatv.data import CentredData
 from spcatv.data.memory import LEARNT_VECTORS
 from spcatv.data.sketch import NEW, CompressedData
 
@@ -26,7 +24,7 @@ class CountedPasses:
         Passes over the data so far.
     """
 
-    def __init__(self, data: Products, sketch: CompressedData | None = None) -> None:
+    def __init__(self, data: CentredData | CompressedData, sketch: CompressedData | None = None) -> None:
         self._data = data
         # the sketch of all components, and what was learnt for this one: beside it, as it is large
         self._sketches = [] if sketch is None else [sketch]
@@ -34,7 +32,7 @@ class CountedPasses:
 
     @property
     def has_sketch(self) -> bool:
-        """Whether products may be projections."""
+        """Return whether products may be projections."""
         return bool(self._sketches)
 
     def give_up_sketch(self) -> None:
@@ -58,7 +56,7 @@ class CountedPasses:
         if self._sketches:
             return sum(sketch.maps(scores) for sketch in self._sketches)  # type: ignore[return-value]
         self.n_passes += 1
-        return self._data.maps(scores)  # type: ignore[attr-defined]
+        return self._data.maps(scores)
 
     def there_and_back_many(self, vectors: FloatArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
         """Return ``S = X V'`` (N, K) and ``S'X`` (K, P) for the rows of V (K, P), in one pass.
@@ -66,10 +64,10 @@ class CountedPasses:
         With a sketch, unless exactly, S is projected, without a pass.
         """
         if self._sketches and not exactly:
-            products = [_there_and_back(sketch, vectors) for sketch in self._sketches]
+            products = [sketch.there_and_back_many(vectors) for sketch in self._sketches]
             return sum(scores for scores, _ in products), sum(back for _, back in products)  # type: ignore[return-value]
         self.n_passes += 1
-        scores, back = _there_and_back(self._data, vectors)
+        scores, back = self._data.there_and_back_many(vectors)
         if self.n_passes * len(vectors) > LEARNT_VECTORS:  # scores that have not settled by now
             self.give_up_sketch()
         elif self._sketches:
@@ -89,13 +87,3 @@ class CountedPasses:
         u, back = u / length, back / length
         new = [learnt.extended(u, back) for learnt in self._sketches[1:]]
         self._sketches[1:] = new or [CompressedData(u[:, None], back[None])]
-
-
-def _there_and_back(data: Any, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the products with vectors (K, P); a single one takes its own, faster way."""
-    if len(vectors) > 1:
-        scores, back = data.there_and_back_many(vectors)
-    else:
-        scores, back = data.there_and_back(vectors[0])
-        scores, back = scores[:, np.newaxis], back[np.newaxis]
-    return scores, back

@@ -75,12 +75,12 @@ class Data(ABC):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether products are taken on a GPU, and vectors of length P lie there."""
+        """Return whether products are taken on a GPU, and vectors of length P lie there."""
         return False
 
     @property
     def is_distributed(self) -> bool:
-        """Whether blocks of X are on other machines, so that only vectors should travel."""
+        """Return whether blocks of X are on other machines, so that only vectors should travel."""
         return False
 
     @property
@@ -93,17 +93,13 @@ class Data(ABC):
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64: the precision that X is stored in."""
 
-    @abstractmethod
     def dot(self, v: FloatArray) -> FloatArray:
         """Return ``X v`` for v of shape (P,); shape (N,)."""
+        return self.dot_many(v[np.newaxis])[:, 0]
 
     @abstractmethod
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``X'u`` for u of shape (N,); shape (P,)."""
-
-    @abstractmethod
-    def there_and_back(self, v: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``s = X v - shift`` (shift of shape (N,)) and ``X's``, in one pass; shapes (N,) and (P,)."""
 
     @abstractmethod
     def dot_many(self, vectors: FloatArray) -> FloatArray:
@@ -113,7 +109,9 @@ class Data(ABC):
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, in one pass, to the precision of X.
+        """``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, in one pass.
+
+        Many vectors are multiplied in the precision of X.
 
         V has shape (K, P), `shift` and S (N, K), and ``S'M`` (K, P).
         """

@@ -41,18 +41,9 @@ class CompressedData:
         """Number of samples N and of features P."""
         return len(self.basis), self.rows.shape[1]
 
-    def dot(self, v: FloatArray) -> FloatArray:
-        """Return ``U B v``, shape (N,)."""
-        return self.basis @ to_host(self.rows @ beside(v, self.rows))
-
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``B'U'u``, shape (P,)."""
         return beside(self.basis.T @ u, self.rows) @ self.rows
-
-    def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``U B v`` and ``B'B v``."""
-        inner = self.rows @ v
-        return self.basis @ to_host(inner), inner @ self.rows
 
     def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``S = U B V'`` (N, K) and ``S'U B`` (K, P) for the rows of V (K, P)."""

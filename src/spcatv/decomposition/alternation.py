@@ -8,7 +8,7 @@ import numpy as np
 
 from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
-from spcatv.data import Products
+from spcatv.data import CentredData
 from spcatv.data.passes import CountedPasses
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.component import Component
@@ -99,7 +99,7 @@ def _scored(
 
 
 def alternate(
-    data: Products,
+    data: CentredData | CompressedData,
     penalty: LoadingPenalty,
     start: FloatArray | LoadingProblem,
     limits: Limits,

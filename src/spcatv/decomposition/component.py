@@ -38,7 +38,7 @@ class Component:
     n_passes: int = 0  # passes over the data
     # ``X_0'u`` for the data X_0 before deflation, shape (P,); empty if v is zero
     back: FloatArray = field(default_factory=lambda: np.zeros(0))
-    # warm start: feasible dual variable of the last v-step, shape (n_rows,); empty unless it was asked for
+    # warm start: feasible dual variable of the last v-step, shape (n_rows,); empty unless the plan keeps it
     dual: FloatArray = field(default_factory=lambda: np.zeros(0))
     first_loss: float = 0.0  # warm start: growth of the relative gap of the first v-step with its new scores
     target_sparsity: float | None = None  # wanted sparsity; None for given weights
@@ -52,7 +52,7 @@ class Component:
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether the loading vector is zero."""
+        """Return whether the loading vector is zero."""
         return not bool(self.v.any())
 
     @property
@@ -101,10 +101,10 @@ class ComponentDiagnostics:
     l1, tv : float
         Absolute weights of the l1 norm and of the structured penalty.
     target_sparsity : float or None
-        The share of zeros that was asked for; None in the penalised model.
+        The wanted share of zeros; None in the penalised model.
     smoothness : float or None
-        The smoothness used, which is lower than the one asked for where that would make the share of zeros
-        jump too far; None in the penalised model.
+        The smoothness used, lower than the wanted one where that would make the share of zeros jump too
+        far; None in the penalised model.
     jump : float
         Share of the features that enter or leave the loading at once at the weight found; 0 if none do.
     same_sign : float
@@ -165,7 +165,7 @@ class ComponentDiagnostics:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the loading is zero: no variance was left, or the penalty leaves nothing.
+        """Return whether the loading is zero: no variance was left, or the penalty leaves nothing.
 
         An empty component is neither converged nor sparse, whatever its other figures say.
         """
@@ -173,7 +173,7 @@ class ComponentDiagnostics:
 
     @property
     def is_global(self) -> bool:
-        """Whether nearly all features vary with the scores, and the scores follow the mean of each sample."""
+        """Return whether nearly all features vary with the scores, and the scores follow the sample means."""
         return self.same_sign >= GLOBAL_SHARE and self.global_correlation >= GLOBAL_CORRELATION
 
     def global_remark(self, number: int) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from spcatv._util.types import FloatArray
-from spcatv.data import Products
+from spcatv.data import CentredData
 from spcatv.data.passes import CountedPasses
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
@@ -158,7 +158,7 @@ class _Point:
 
 
 def alternate_to_sparsity(
-    data: Products,
+    data: CentredData | CompressedData,
     target: SparsityTarget,
     start: FloatArray | ComponentStart,
     limits: Limits,

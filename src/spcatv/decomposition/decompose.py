@@ -40,10 +40,10 @@ def decompose(
 ) -> Decomposition:
     """Fit K components, all at once or by deflation.
 
-    A request says what a component is asked for: weights, or a share of zeros. Random starts come from `rng`;
-    `warm_start` are fits of the same data with other weights to start from, ahead of the plan's `init`. The
-    listener is told of components and alternations, and may stop early: only then are there fewer than K. The
-    journal keeps components as soon as they are done.
+    A request holds the weights of a component, or its wanted share of zeros. Random starts come from `rng`;
+    a warm start goes ahead of the plan's `init`. The listener receives components and alternations, and may
+    stop the fit early: only then are there fewer than K. The journal stores components as soon as they are
+    done.
     """
     prepare(data, plan, len(requests))
     fit = _fit_jointly if plan.joint else deflate

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import BoolArray, FloatArray
-from spcatv.data import CentredData, DeflatedData, Products
+from spcatv.data import CentredData, DeflatedData
 from spcatv.data.leading import singular_scores
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import COARSE_ALTERNATIONS, COARSE_TOL, Limits, alternate
@@ -275,7 +275,7 @@ def deflation_scores(products: FloatArray, components: FloatArray) -> FloatArray
 
 
 def component_from(
-    data: Products,
+    data: CentredData | CompressedData,
     request: Request,
     scores: FloatArray,
     limits: Limits,
@@ -290,7 +290,12 @@ def component_from(
 
 
 def continued_component(
-    data: Products, request: Request, start: ComponentStart, limits: Limits, *, solver: WarmSolver
+    data: CentredData | CompressedData,
+    request: Request,
+    start: ComponentStart,
+    limits: Limits,
+    *,
+    solver: WarmSolver,
 ) -> Component:
     """Alternate from a component that was fitted with other weights, or to another sparsity.
 
@@ -305,7 +310,7 @@ def continued_component(
 
 
 def best_component(
-    data: Products,
+    data: CentredData | CompressedData,
     request: Request,
     starts: Sequence[FloatArray],
     limits: Limits,
@@ -319,7 +324,7 @@ def best_component(
     A start is unit scores (N,). The best has the lowest penalised objective. A start that the penalty kills
     at once counts as objective 0, so that any other beats it; the component is empty if all of them are.
     Among components of the same sparsity, see `_merit`. With a sketch, on which alternations are
-    cheap, starts are compared there. Without one, `recall` may know what a start led to.
+    cheap, starts are compared there. Without one, `recall` may return the stored result of a start.
     """
     if len(starts) == 1:
         solver.restart()

@@ -15,7 +15,7 @@ from scipy.linalg import eigh
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData, as_data, row_blocks
-from spcatv.data.diffusion import DIFFUSED_ENTRIES, binary_unit, diffuse, diffusion_on
+from spcatv.data.diffusion import DIFFUSED_ENTRIES, binary_unit, diffuse, diffusion_on, step_matrix
 from spcatv.data.leading import leading_eigenvectors, singular_scores
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.weights import ROUNDING
@@ -63,23 +63,21 @@ def diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> F
 
 
 def _diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> FloatArray:
-    laplacian = (structure.matrix.T @ structure.matrix).tocsr() * (2.0 / structure.norm_squared())
-    gram, norms, diffused_norms = _diffused_moments(data, laplacian)
+    twice = step_matrix(structure)
+    gram, norms, diffused_norms = _diffused_moments(data, twice)
     values, vectors = leading_eigenvectors(gram, n_starts)
-    places = _coherent_places(norms, diffused_norms, laplacian, PLACES_A_START * n_starts)
+    places = _coherent_places(norms, diffused_norms, twice, PLACES_A_START * n_starts)
     local = [scores_of_loading(data, place) for place in places]
     return np.concatenate([vectors[values > 0], *local])
 
 
-def _diffused_moments(
-    data: CentredData, laplacian: sp.csr_array
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _diffused_moments(data: CentredData, twice: sp.csr_array) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``(X W)(X W)'``, shape (N, N), and the norms of the columns of X and of ``X W^2``, shape (P,) each."""
     n_samples, n_features = data.shape
     gram = np.empty((n_samples, n_samples))
     squares, diffused_squares = np.zeros(n_features), np.zeros(n_features)
     for samples, block in data.blocks(DIFFUSED_ENTRIES):
-        smooth = diffuse(laplacian, block.T, 2 * DIFFUSION_TIME)
+        smooth = diffuse(twice, block.T, 2 * DIFFUSION_TIME)
         squares += np.einsum("ij,ij->j", block, block)
         diffused_squares += np.einsum("ij,ij->i", smooth, smooth)
         gram[:, samples] = data.dot_many(smooth.T)
@@ -87,7 +85,7 @@ def _diffused_moments(
 
 
 def _coherent_places(
-    norms: FloatArray, diffused_norms: FloatArray, laplacian: sp.csr_array, n_places: int
+    norms: FloatArray, diffused_norms: FloatArray, twice: sp.csr_array, n_places: int
 ) -> list[FloatArray]:
     """Return columns of ``W^2`` around the features where X is most coherent, best first; each of shape (P,).
 
@@ -95,14 +93,14 @@ def _coherent_places(
     average, if the columns of X were independent: ``sum_k w_k^2 ||X_k||^2``. Without the latter the edges
     of the structure, where the kernel averages over fewer features, would always win.
     """
-    expected = _independent_squares(norms, laplacian)
+    expected = _independent_squares(norms, twice)
     left = np.divide(diffused_norms**2, expected, out=np.zeros(len(norms)), where=expected > 0)
     places: list[FloatArray] = []
     coherences: list[float] = []
     while len(places) < PLACES_COMPARED * n_places and left.max(initial=0.0) > 0:
         peak = int(np.argmax(left))
         unit = (np.arange(len(left)) == peak).astype(np.float64)[:, np.newaxis]
-        kernel = diffuse(laplacian, unit, 2 * DIFFUSION_TIME)[:, 0]
+        kernel = diffuse(twice, unit, 2 * DIFFUSION_TIME)[:, 0]
         # exact here, and estimated elsewhere
         expected_at_peak = float(kernel**2 @ norms**2)
         if expected_at_peak > 0:
@@ -114,7 +112,7 @@ def _coherent_places(
     return [places[index] for index in best]
 
 
-def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArray:
+def _independent_squares(norms: FloatArray, twice: sp.csr_array) -> FloatArray:
     """Estimate of ``sum_k (W^2)_jk^2 norms_k^2`` for every feature j, shape (P,).
 
     It is the mean square of ``W^2`` times the norms with random signs, and changes slowly along the
@@ -124,14 +122,14 @@ def _independent_squares(norms: FloatArray, laplacian: sp.csr_array) -> FloatArr
     total = np.zeros((len(norms), 1))
     for first, last in row_blocks((N_PROBES, len(norms)), DIFFUSED_ENTRIES):
         signs = rng.choice([-1.0, 1.0], size=(len(norms), last - first))
-        probes = diffuse(laplacian, norms[:, None] * signs, 2 * DIFFUSION_TIME)
+        probes = diffuse(twice, norms[:, None] * signs, 2 * DIFFUSION_TIME)
         total[:, 0] += np.einsum("ij,ij->i", probes, probes)
-    return np.maximum(diffuse(laplacian, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
+    return np.maximum(diffuse(twice, total, 0.5 * DIFFUSION_TIME)[:, 0] / N_PROBES, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class JointStart:
-    """What components are fitted jointly from."""
+    """Start of a joint fit."""
 
     scores: FloatArray  # orthonormal, shape (N, K)
     smooth_maps: FloatArray  # their maps ``X'u``, diffused on the structure, shape (K, P), in any unit

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
-from spcatv.data import Products
 from spcatv.kernels.vectors import lengths, standard_deviation
 from spcatv.problem import LoadingProblem, Penalty, as_penalty
 from spcatv.solvers import Solver
@@ -47,10 +46,6 @@ class LoadingPenalty:
     weights: Weights  # absolute weights, l2 > 0
     penalty: Penalty = "tv"  # form of the structured penalty
     positive: bool = False  # whether loadings are kept non-negative
-
-    def problem(self, data: Products, u: FloatArray) -> LoadingProblem:
-        """Return the loading problem for scores u: ``y = X'u / (N l2)``."""
-        return self.problem_at(data.transpose_dot(u) / (data.shape[0] * self.weights.l2))
 
     def problem_at(self, y: FloatArray) -> LoadingProblem:
         """Return the loading problem at y (P,). Takes ownership of y and makes it read-only."""
@@ -128,5 +123,5 @@ class SparsityTarget:
         return min(scale, max(contrast / LEAST_CONTRAST, FINEST / tol * scale))
 
 
-# What a component is asked for.
+# Penalty of a component, or its wanted sparsity.
 Request = LoadingPenalty | SparsityTarget

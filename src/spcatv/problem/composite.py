@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
@@ -84,7 +82,7 @@ class CompositeProblem(ABC):
 
     @property
     def has_structure(self) -> bool:
-        """Whether ``c h(Av)`` can differ from 0; if not, a loading problem has a closed form."""
+        """Return whether ``c h(Av)`` can differ from 0; if not, a loading problem has a closed form."""
         return self.tv > 0 and self.structure.norm_squared() > 0
 
     def structured_value(self, v: FloatArray) -> float:
@@ -234,32 +232,7 @@ class ProxPenalty(Protocol):
         return self.value(v) + self.conjugate(z) - float(v @ z)
 
 
-class _LinearLoss:
-    """A loss of ``Bv``: B (n_samples x n_features), one target per sample, and the norm of B."""
-
-    def __init__(self, B: npt.ArrayLike, targets: npt.ArrayLike, name: str) -> None:
-        self.B = np.array(B, dtype=np.float64)
-        self.targets = np.array(targets, dtype=np.float64)
-        if self.B.ndim != 2 or self.targets.shape != self.B.shape[:1]:
-            raise ValueError(
-                f"B must be a matrix with one row per sample and {name} a vector with one entry per sample; "
-                f"got shapes {self.B.shape} and {self.targets.shape}"
-            )
-        if not (np.isfinite(self.B).all() and np.isfinite(self.targets).all()):
-            raise ValueError(f"B and {name} must be finite, but hold NaN or infinite entries")
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of B."""
-        return int(self.B.shape[1])
-
-    @cached_property
-    def _curvature(self) -> float:
-        """``||B||_2^2 / n``."""
-        return float(np.linalg.norm(self.B, 2)) ** 2 / len(self.B)
-
-
-class LeastSquares(_LinearLoss):
+class LeastSquares:
     """``L(v) = ||Bv - b||^2 / (2 n)``.
 
     Parameters
@@ -279,58 +252,34 @@ class LeastSquares(_LinearLoss):
     """
 
     def __init__(self, B: npt.ArrayLike, b: npt.ArrayLike) -> None:
-        super().__init__(B, b, "b")
+        self.B = np.array(B, dtype=np.float64)
+        self.b = np.array(b, dtype=np.float64)
+        if self.B.ndim != 2 or self.b.shape != self.B.shape[:1]:
+            raise ValueError(
+                "B must be a matrix with one row per sample and b a vector with one entry per sample; got "
+                f"shapes {self.B.shape} and {self.b.shape}"
+            )
+        if not (np.isfinite(self.B).all() and np.isfinite(self.b).all()):
+            raise ValueError("B and b must be finite, but hold NaN or infinite entries")
+        self._lipschitz = float(np.linalg.norm(self.B, 2)) ** 2 / len(self.B)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of B."""
+        return int(self.B.shape[1])
 
     def value(self, v: FloatArray) -> float:
         """``||Bv - b||^2 / (2 n)``."""
-        residual = self.B @ v - self.targets
+        residual = self.B @ v - self.b
         return float(residual @ residual) / (2 * len(self.B))
 
     def gradient(self, v: FloatArray) -> FloatArray:
         """``B'(Bv - b) / n``, shape (n_features,)."""
-        return np.asarray(self.B.T @ (self.B @ v - self.targets)) / len(self.B)
+        return np.asarray(self.B.T @ (self.B @ v - self.b)) / len(self.B)
 
     def lipschitz(self) -> float:
         """``||B||^2 / n``."""
-        return self._curvature
-
-
-class Logistic(_LinearLoss):
-    """``L(v) = mean_i log(1 + exp(-t_i (Bv)_i))``, labels t in {-1, 1}.
-
-    Parameters
-    ----------
-    B : array-like of shape (n_samples, n_features)
-        One row per sample.
-    labels : array-like of shape (n_samples,)
-        Each -1 or 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from spcatv.problem.composite import Logistic
-    >>> loss = Logistic([[1.0, 0.0], [0.0, 2.0]], [1, -1])
-    >>> round(loss.value(np.zeros(2)), 4), loss.gradient(np.zeros(2)), loss.lipschitz()
-    (0.6931, array([-0.25,  0.5 ]), 0.5)
-    """
-
-    def __init__(self, B: npt.ArrayLike, labels: npt.ArrayLike) -> None:
-        super().__init__(B, labels, "labels")
-        if not np.isin(self.targets, (-1.0, 1.0)).all():
-            raise ValueError(f"labels must be -1 or 1; got the values {np.unique(self.targets)[:5]}")
-
-    def value(self, v: FloatArray) -> float:
-        """``mean_i log(1 + exp(-t_i (Bv)_i))``."""
-        return float(np.logaddexp(0.0, -self.targets * (self.B @ v)).mean())
-
-    def gradient(self, v: FloatArray) -> FloatArray:
-        """``-B'(t p) / n`` with ``p_i = 1 / (1 + exp(t_i (Bv)_i))``, shape (n_features,)."""
-        wrong = expit(-self.targets * (self.B @ v))
-        return np.asarray(-self.B.T @ (self.targets * wrong)) / len(self.B)
-
-    def lipschitz(self) -> float:
-        """``||B||^2 / (4 n)``."""
-        return 0.25 * self._curvature
+        return self._lipschitz
 
 
 @dataclass(frozen=True)
@@ -406,7 +355,7 @@ class RegularizedLoss(CompositeProblem):
     Parameters
     ----------
     loss : SmoothLoss
-        Such as `LeastSquares` or `Logistic`.
+        Such as `LeastSquares`, or a loss of your own.
     penalty : ProxPenalty
         Such as `ElasticNet`.
     structure : Structure or anything `as_structure` takes

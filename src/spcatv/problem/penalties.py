@@ -35,7 +35,7 @@ class BallPenalty(StructuredPenalty):
 
     @property
     def quadratic(self) -> bool:
-        """Whether the dual variable is unbounded."""
+        """Return whether the dual variable is unbounded."""
         return not self.ball.is_bounded
 
     def value(self, structure: Structure, rows: FloatArray) -> float:

@@ -44,7 +44,7 @@ class Status(enum.Enum):
 
     @property
     def success(self) -> bool:
-        """Whether the tolerance was reached."""
+        """Return whether the tolerance was reached."""
         return self is Status.CONVERGED
 
 

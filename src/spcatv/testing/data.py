@@ -81,9 +81,9 @@ def _check_example(data: Data, X: FloatArray, rng: np.random.Generator, example:
     same("dot of zeros", data.dot(np.zeros(n_features)), np.zeros(n_samples))
     same("transpose_dot", data.transpose_dot(u), exact.T @ u)
     same("dot_many", data.dot_many(np.stack(vectors)), exact @ np.stack(vectors).T)
-    scores, back = data.there_and_back(v, shift)
-    same("scores of there_and_back", scores, exact @ v - shift)
-    same("there_and_back", back, exact.T @ (exact @ v - shift))
+    scores, back = data.there_and_back_many(v[np.newaxis], np.zeros(n_features), shift[:, np.newaxis])
+    same("scores of there_and_back_many with one vector", scores[:, 0], exact @ v - shift)
+    same("there_and_back_many with one vector", back[0], exact.T @ (exact @ v - shift))
     for center in (True, False):
         mean = exact.mean(axis=0) if center else np.zeros(n_features)
         found = data.column_statistics(center)
