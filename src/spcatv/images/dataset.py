@@ -200,8 +200,8 @@ class Cohort:
     reading_report : str
         One line: the preprocessing of the images; empty without any.
     mean_img : Nifti1Image or None
-        The mean of volumes before smoothing, also outside the mask; None for other images, and if their
-        values come from a cache.
+        The mean of volumes before smoothing, also outside the mask; None for other images, and for values
+        from a cache inside a given mask.
 
     Examples
     --------
