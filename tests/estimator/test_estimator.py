@@ -335,6 +335,7 @@ def test_feature_names_and_set_output(striped):
     assert list(model.transform(frame).columns) == ["component_1", "component_2"]
     assert list(model.get_feature_names_out()) == ["component_1", "component_2"]
     assert model.feature_names_in_[0] == "voxel 0"
+    assert model.score(frame) == model.set_output(transform="default").score(frame)
 
 
 def test_same_bits_for_any_number_of_threads():

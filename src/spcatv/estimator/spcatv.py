@@ -351,7 +351,7 @@ class SPCATV(
         """
         check_is_fitted(self)
         data = checked_data(self, X, reset=False)
-        scores = self.transform(data).astype(np.float64)
+        scores = np.asarray(self.transform(data), dtype=np.float64)  # `set_output` may ask for a DataFrame
         rows = self._decoder().astype(np.float64)
         _, total = data.each_block(partial(_squared_error, centring_of(self), rows, scores))
         return -float(total) / data.shape[0]
