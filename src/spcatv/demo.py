@@ -26,7 +26,8 @@ from spcatv.cli.parser import InputError
 from spcatv.datasets import Dots, SimulatedCohort, make_dots, make_surface_cohort, make_volume_cohort
 from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, loading_mse, match_components, reconstruction_error
-from spcatv.results.layout import component_maps, report_file
+from spcatv.results import open_model, report_file
+from spcatv.results.read import restore_model
 
 PARTS = ("dots", "volume", "surface")
 N_COMPONENTS = 3
@@ -154,7 +155,6 @@ def run_volume(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
     """Simulate grey matter of MNI152 as NIfTI files, fit them, and return the report."""
     import nibabel as nib
     from nilearn.datasets import load_mni152_gm_mask
-    from nilearn.plotting import plot_glass_brain
 
     image = load_mni152_gm_mask(resolution=VOXEL_MM)
     mask = np.asarray(image.dataobj) != 0
@@ -170,19 +170,13 @@ def run_volume(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
         nib.save(nib.Nifti1Image(values, image.affine), source / f"sub-{number:02d}_map.nii.gz")
     inputs = [str(source / "sub-*_map.nii.gz"), "--mask", str(source / "mask.nii.gz")]
     results = _fit(folder, inputs, tell)
-    maps = nib.load(component_maps(results)[0])
-
-    def draw(figure: Any, row: Any, number: int) -> None:
-        plot_glass_brain(maps.slicer[..., number], figure=figure, axes=row[0], plot_abs=False, cmap=COLOURS)
-
-    return _shown(results, np.asarray(maps.get_fdata())[mask].T, cohort, draw, tell)
+    return _shown(results, cohort, tell)
 
 
 def run_surface(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
     """Simulate the cortex of fsaverage5 as GIFTI files, fit them, and return the report."""
     import nibabel as nib
     from nilearn.datasets import load_fsaverage
-    from nilearn.plotting import plot_surf_stat_map
 
     sides = load_fsaverage(TEMPLATE)["pial"].parts
     left, right = sides["left"], sides["right"]
@@ -202,20 +196,7 @@ def run_surface(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
             file = source / f"sub-{number:02d}_hemi-{side}_map.shape.gii"
             nib.save(nib.gifti.GiftiImage(darrays=[array]), file)
     results = _fit(folder, [str(source / "sub-*_map.shape.gii"), "--template", TEMPLATE], tell)
-    halves = [np.stack(nib.load(file).agg_data()) for file in component_maps(results)]
-    inflated = load_fsaverage(TEMPLATE)["inflated"].parts
-
-    def draw(figure: Any, row: Any, number: int) -> None:
-        views = [(side, view) for side in (0, 1) for view in ("lateral", "medial")]
-        for axes, (side, view) in zip(row, views, strict=True):
-            hemisphere = ("left", "right")[side]
-            plot_surf_stat_map(
-                inflated[hemisphere], halves[side][number], hemi=hemisphere, view=view, colorbar=False,
-                figure=figure, axes=axes, cmap=COLOURS,
-            )  # fmt: skip
-
-    kinds = {"projection": "3d"}
-    return _shown(results, np.hstack(halves), cohort, draw, tell, ncols=4, subplot_kw=kinds)
+    return _shown(results, cohort, tell)
 
 
 def _about(cohort: SimulatedCohort) -> str:
@@ -244,29 +225,15 @@ def _fit(folder: Path, inputs: list[str], tell: Callable[[str], None]) -> Path:
     return results
 
 
-def _shown(
-    results: Path,
-    loadings: FloatArray,
-    cohort: SimulatedCohort,
-    draw: Callable[[Any, Any, int], None],
-    tell: Callable[[str], None],
-    **panels: Any,
-) -> Path:
-    """Make the report, draw the maps, and print how they agree with the truth; return the report.
-
-    `draw` draws a component into a row of `panels`, which are the arguments of `Figure.subplots`.
-    """
-    from matplotlib.figure import Figure
-
+def _shown(results: Path, cohort: SimulatedCohort, tell: Callable[[str], None]) -> Path:
+    """Make the report, draw the maps, and print how they agree with the truth; return the report."""
     name = results.parent.name
     _command(["report", str(results), "--title", f"Simulated {name}", "--overwrite", "--quiet"], tell)
-    figure = Figure(figsize=(8.0, 1.8 * len(loadings)))
-    rows = np.atleast_2d(figure.subplots(len(loadings), squeeze=False, **panels))
-    for number, row in enumerate(rows):
-        draw(figure, row, number)
+    model = restore_model(open_model(results))
     picture = results.parent.with_suffix(".png")
     with replacing(picture) as temporary:
-        figure.savefig(temporary, format="png", dpi=100)
+        model.plot_components().savefig(temporary, format="png", dpi=100)
+    loadings = model.components_
     found = loadings[match_components(cohort.loadings, loadings).order]
     values = np.atleast_1d(dice(cohort.loadings, found, norm_fraction=0.99))
     overlap = ", ".join(f"{value:.2f}" for value in values)

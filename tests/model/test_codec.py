@@ -1,6 +1,5 @@
 """Values are packed as JSON and arrays, and unpacked."""
 
-import copy
 import json
 from pathlib import Path
 
@@ -181,7 +180,6 @@ def with_matrix(**arrays):
         ({**MATRIX_STATE, "matrix": 3}, MATRIX_ARRAYS, "sparse"),
         (of_matrix(shape=[1, 1]), MATRIX_ARRAYS, "not valid"),
         (of_matrix(shape="many"), MATRIX_ARRAYS, "not valid"),
-        (of_matrix(format="zip"), MATRIX_ARRAYS, "unknown format"),
         (MATRIX_STATE, with_matrix(indices=np.array([0, 10**6])), "not valid"),
         (MATRIX_STATE, with_matrix(indptr=np.array([0, 10**6, 2])), "not valid"),
         (MATRIX_STATE, with_matrix(indptr=np.zeros(0, dtype=int)), "not valid"),
@@ -289,26 +287,8 @@ def test_arrays_and_paths_are_restored():
 def test_sparse_matrices_are_restored(made):
     value = made(np.diag([1.0, 2.0], k=1))
     found = pack_and_unpack(value)
-    assert type(found) is type(value)
+    assert type(found) is sp.csr_array
     np.testing.assert_array_equal(found.toarray(), value.toarray())
-
-
-@pytest.mark.parametrize("draws", [0, 1, 5])
-def test_a_random_state_continues_where_it_was(draws):
-    value = np.random.RandomState(3)
-    value.standard_normal(draws)
-    found = pack_and_unpack(value)
-    np.testing.assert_array_equal(found.standard_normal(700), value.standard_normal(700))
-
-
-RANDOM_STATE, RANDOM_ARRAYS = pack(np.random.RandomState(0), "r")
-
-
-def random_state(place, value):
-    """A packed random state with another value in one place."""
-    changed = copy.deepcopy(RANDOM_STATE)
-    changed["state"]["items"][place] = value
-    return changed
 
 
 @pytest.mark.parametrize(
@@ -320,12 +300,6 @@ def random_state(place, value):
         ({"type": "tuple", "items": "abc"}, {}),
         ({"type": "dtype", "name": "object_that_is_none"}, {}),
         ({"type": "dtype", "name": ["f8"]}, {}),
-        (random_state(2, 10**6), RANDOM_ARRAYS),
-        (random_state(2, -5), RANDOM_ARRAYS),
-        (random_state(4, "x"), RANDOM_ARRAYS),
-        (random_state(1, 3), RANDOM_ARRAYS),
-        ({"type": "RandomState", "state": 3}, {}),
-        (RANDOM_STATE, {name: np.zeros(3, dtype=np.uint32) for name in RANDOM_ARRAYS}),
     ],
 )
 def test_a_wrong_value_is_refused(state, arrays):
@@ -337,8 +311,3 @@ def test_a_wrong_value_is_refused(state, arrays):
 def test_what_cannot_be_kept_is_named(value):
     with pytest.raises(ModelError, match=r"parameters\.value is a "):
         pack(value, "parameters.value")
-
-
-def test_a_random_state_of_another_generator_is_refused():
-    with pytest.raises(ModelError, match="use an int"):
-        pack(np.random.RandomState(np.random.PCG64(0)), "random_state")

@@ -184,7 +184,7 @@ def nest(depth):
         set_at("parameters", "unknown", 1),
         set_at("parameters", "structure", {"type": "call", "name": "os.system"}),
         set_at("parameters", "structure", nest(500)),
-        set_at("parameters", "n_components", {"type": "RandomState"}),
+        set_at("parameters", "n_components", {"type": "tuple"}),
         set_at("parameters", "init", {"type": "array", "array": "../init"}),
         set_at("fitted", "structure", {"kind": "matrix"}),
         set_at("fitted", "diagnostics", None),

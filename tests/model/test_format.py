@@ -32,8 +32,6 @@ EDGES = {
 }
 SPARSE = {
     "type": "sparse",
-    "format": "str",
-    "is_array": "bool",
     "shape": [NUMBER],
     **dict.fromkeys(("data", "indices", "indptr"), ARRAY),
 }

@@ -9,7 +9,6 @@ import pytest
 
 from spcatv.cli import main
 from spcatv.results import ResultsError, claimed_folder, open_model, read, read_results, report_file, write
-from spcatv.results.layout import component_maps
 from spcatv.stability import bootstrap_components
 
 
@@ -93,7 +92,6 @@ def test_results_whose_replacement_was_interrupted_are_read(written, tmp_path):
 
 
 def test_names_in_the_folder(written, tmp_path):
-    assert [file.name for file in component_maps(written)] == ["desc-SPCATV_components.npy"]
     assert report_file(written) == report_file(written / "model") == written / "desc-SPCATV_report.html"
     assert open_model(written).kind == open_model(written / "model").kind == "SPCATV"
     shutil.copytree(written / "model", tmp_path / "alone")

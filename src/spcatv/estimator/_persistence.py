@@ -42,15 +42,15 @@ NOT_SAVED = ("device",)
 # Parameter `structure` if it is the structure of the fit, which is not written twice.
 FITTED_STRUCTURE = {"type": "fitted structure"}
 # Defaults that replace functions and objects of users' classes, which a folder cannot keep.
-REPLACEMENTS = {"solver": "auto", "penalty": "tv"}
+REPLACEMENTS = {"solver": "auto", "penalty": "tv", "random_state": None}
 
 
 def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) -> SavedModel:
     """Describe a fitted SPCATV by JSON and arrays; `inputs` describe what it was fitted to.
 
     Instead of a function given as `structure`, the result holds the structure that the function made. A
-    function given as `solver` and a penalty of a class of your own cannot be kept: the defaults "auto" and
-    "tv" replace them, with a warning.
+    function given as `solver`, a penalty of a class of your own and a RandomState cannot be kept: the
+    defaults replace them, with a warning.
     """
     check_parameters(estimator)
     found = {name: getattr(estimator, f"{name}_") for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
@@ -128,12 +128,13 @@ def _pack_parameter(name: str, value: Any, structure: Structure) -> tuple[Any, A
     if name == "structure" and (value is structure or is_function):
         return FITTED_STRUCTURE, {}
     is_own_penalty = name == "penalty" and type(value) not in (str, *PENALTY_CLASSES.values())
-    if is_own_penalty or (name == "solver" and is_function):
+    is_generator = name == "random_state" and isinstance(value, np.random.RandomState)
+    if is_own_penalty or is_generator or (name == "solver" and is_function):
         return {"type": "replaced", **_replaced(name, value)}, {}
     return pack(value, f"parameters.{name}")
 
 
-def _replaced(name: str, value: Any) -> dict[str, str]:
+def _replaced(name: str, value: Any) -> dict[str, Any]:
     """Warn that a folder cannot keep this value of a parameter, and record its name."""
     kind = value if hasattr(value, "__qualname__") else type(value)
     was, by = f"{kind.__module__}.{kind.__qualname__}", REPLACEMENTS[name]

@@ -28,9 +28,6 @@ Packed = tuple[Any, dict[str, Array]]
 Class = TypeVar("Class", bound=type)
 
 PLAIN = (type(None), bool, int, float, str)
-SPARSE_FORMATS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
-# Integers of the state of the Mersenne Twister.
-KEY_LENGTH = 624
 
 
 class ModelError(ValueError):
@@ -120,8 +117,6 @@ def _pack_sparse(value: Any, name: str, arrays: dict[str, Array]) -> dict[str, A
     parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
     return {
         "type": "sparse",
-        "format": value.format,
-        "is_array": isinstance(value, sp.sparray),
         "shape": [int(n) for n in value.shape],
         **{part: _pack(np.asarray(array), f"{name}.{part}", arrays) for part, array in parts.items()},
     }
@@ -134,20 +129,12 @@ def _pack_structure(value: Structure, name: str, arrays: dict[str, Array]) -> di
     return {"type": "structure", "matrix": matrix, "group_ptr": groups}
 
 
-def _pack_random_state(value: np.random.RandomState, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    inside = value.get_state(legacy=False)
-    if not isinstance(inside, dict) or inside["bit_generator"] != "MT19937":
-        raise ModelError(f"{name} is a RandomState that is not a Mersenne Twister; use an int instead")
-    return {"type": "RandomState", "state": _pack(value.get_state(), name, arrays)}
-
-
 WRITERS: tuple[tuple[Any, Callable[[Any, str, dict[str, Array]], Any]], ...] = (
     (tuple, lambda value, name, arrays: {"type": "tuple", "items": _items(value, name, arrays)}),
     (dict, _pack_dict),
     (np.generic, _pack_scalar),
     (Structure, _pack_structure),
     ((sp.sparray, sp.spmatrix), _pack_sparse),
-    (np.random.RandomState, _pack_random_state),
     ((np.dtype, type), _pack_dtype),
     (Path, lambda value, name, arrays: {"type": "path", "path": str(value)}),
 )
@@ -197,13 +184,11 @@ def _check_grid(
         raise ModelError(f"'axis_weights' of a grid must be positive numbers, got {axis_weights!r:.60}")
 
 
-def _read_sparse(format: Any, is_array: bool, shape: list[int], data: Any, indices: Any, indptr: Any) -> Any:
-    if format not in SPARSE_FORMATS:
-        raise ModelError(f"unknown format {format!r:.60} of a sparse matrix")
+def _read_sparse(shape: list[int], data: Any, indices: Any, indptr: Any) -> Any:
     n_rows, n_columns = shape
     matrix = sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
     matrix.check_format(full_check=True)  # products do not check the indices
-    return (matrix if is_array is True else sp.csr_matrix(matrix)).asformat(format)
+    return matrix
 
 
 def _read_structure(matrix: Any, group_ptr: Any) -> Structure:
@@ -218,25 +203,12 @@ def _read_dtype(name: Any) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def _read_random_state(state: Any) -> np.random.RandomState:
-    _, key, position, has_gauss, gauss = state
-    # NumPy does not check: a position outside the key would read other memory
-    if not isinstance(key, np.ndarray) or key.dtype != np.uint32 or key.shape != (KEY_LENGTH,):
-        raise ModelError(f"the key of a random generator must be {KEY_LENGTH} integers of 32 bits")
-    if type(position) is not int or not 0 <= position <= KEY_LENGTH:
-        raise ModelError(f"the position of a random generator must be between 0 and {KEY_LENGTH}")
-    made = np.random.RandomState(0)
-    made.set_state(("MT19937", key, position, int(has_gauss), float(gauss)))
-    return made
-
-
 READERS: dict[str, Callable[..., Any]] = {
     "tuple": lambda items: tuple(checked(items, list[Any], "items")),
     "dict": lambda items: dict(checked(items, list[Any], "items")),
     "scalar": lambda dtype, value: _read_dtype(dtype).type(value),
     "sparse": _read_sparse,
     "structure": _read_structure,
-    "RandomState": _read_random_state,
     "dtype": _read_dtype,
     "path": lambda path: Path(checked(path, str, "path")),
 }

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,6 @@ def report_file(folder: Path) -> Path:
     if inner.name == MODEL and (inner.parent / DESCRIPTION).is_file():
         return inner.parent / REPORT
     return inner.with_name(f"{inner.resolve().name}_report.html")
-
-
-def component_maps(folder: Path) -> list[Path]:
-    """Return the files with the loading maps, sorted by name: one file, or one per hemisphere."""
-    found = (file for file in folder.iterdir() if f"{COMPONENT_MAPS}." in file.name)
-    return sorted(file for file in found if file.suffix != ".json")
 
 
 @contextmanager
@@ -160,36 +154,20 @@ def _made_by_us(folder: Path) -> bool:
         return False
 
 
-def _unwritable(folder: Path, error: OSError) -> ResultsError:
-    reason = error.strerror or str(error)
-    return ResultsError(
-        f"cannot write to the output folder {folder} ({reason}); choose another with --output"
-    )
-
-
 @contextmanager
 def _created_parents(folder: Path) -> Iterator[None]:
-    """Create the parent folders, check that they can be written, and remove new ones on failure."""
+    """Create the parent folders, check that they can be written, and remove new ones that stay empty."""
     missing = [parent for parent in folder.parents if not parent.exists()]
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        for place in (folder.parent, folder):
-            if place.is_dir():
-                with tempfile.TemporaryFile(dir=place):
-                    pass
-    except OSError as error:
-        _remove_empty(missing)
-        raise _unwritable(folder, error) from error
-    try:
-        yield
-    except BaseException:
-        _remove_empty(missing)
-        raise
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    for folder in folders:  # innermost first
         try:
-            folder.rmdir()
-        except OSError:
-            return  # it is no longer empty
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder.parent):
+                pass
+        except OSError as error:
+            what = f"cannot write to the output folder {folder} ({error.strerror or error})"
+            raise ResultsError(f"{what}; choose another with --output") from error
+        yield
+    finally:
+        with suppress(OSError):  # one that is not empty ends the loop
+            for parent in missing:  # innermost first
+                parent.rmdir()
