@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 
@@ -145,6 +146,14 @@ def test_one_field_has_scores_too(field):
     assert first.dims == ("component",)
     np.testing.assert_allclose(first, model.transform(field)[0])
     assert model.inverse_transform(first).dims == ("lat", "lon")
+
+
+def test_scores_are_a_data_array_whatever_scikit_learn_is_set_to(field):
+    pytest.importorskip("pandas")
+    model = XarraySPCATV(small()).fit(field, dim="time")
+    with config_context(transform_output="pandas"):
+        scores = model.transform(field)
+    xr.testing.assert_equal(scores, model.transform(field))
 
 
 def test_some_components_only(field):

@@ -225,7 +225,7 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
             In memory, with the coordinates of the samples.
         """
         X, sample_dims, rows = self._rows_of(X)
-        scores = self.estimator_.transform(rows)
+        scores = np.asarray(self.estimator_.transform(rows))
         shape = (*(X.sizes[name] for name in sample_dims), scores.shape[1])
         coords = coords_without(X, self.feature_dims_).coords
         array = xr.DataArray(scores.reshape(shape), dims=(*sample_dims, COMPONENT), coords=coords)
