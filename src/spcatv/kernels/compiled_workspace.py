@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,8 @@ from spcatv.kernels.simd import (
     store,
 )
 from spcatv.kernels.thread_pool import own_range, run_on_ranges, shared_kernel
-from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, StepSizes
+from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, StepSizes, Workspace
+from spcatv.structure import Structure
 
 # Below this share of active chunks or blocks an iteration skips the inactive ones.
 WORTH_SKIPPING = 0.8
@@ -58,18 +59,6 @@ def _put(number: int, n_threads: int, source: Any, index: Any, out: Any) -> None
         out[own_index[j]] = own_source[j]
 
 
-def _picked(source: Array, index: IntArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
-    """Return ``source[index]`` in another precision, without a copy in between."""
-    out = np.empty(len(index), dtype=dtype)
-    run_on_ranges(_pick, (read_only(source), read_only(index), out), len(index))
-    return out
-
-
-def _place(source: Array, index: IntArray, out: Array) -> None:
-    """``out[index] = source`` for an index without repetitions."""
-    run_on_ranges(_put, (read_only(source), read_only(index), out), len(index))
-
-
 @inlined_kernel
 def into_ball(squares: Any, reach: float, one: float) -> Any:
     """``1 / max(1, norm)`` for squared norms, times `reach`, in the working precision."""
@@ -91,17 +80,30 @@ def _penalty_of(norm: Any, numbers: Any) -> Any:
 
 
 @inlined_kernel
-def with_row(sums: Any, row: Any, dual: Any, numbers: Any, isotropic: bool) -> Any:
-    """Add an operator row to the squared norm of its group (or to its penalty), and to ``h* - dual'z``."""
-    size, share = sums
-    size = size + (row * row if isotropic else _penalty_of(magnitude(row), numbers))
-    return size, share + (splat(numbers[3]) * dual - row) * dual
+def with_rows(group: Any, row_v: Any, row_w: Any, dual: Any, numbers: Any, isotropic: bool) -> Any:
+    """Add the operator rows of v and of w, which share a dual variable, to the sums of their groups.
+
+    The sums are squared norms (or penalties, of groups of one row) and shares of ``h* - dual'z``, of both.
+    """
+    size_v, share_v, size_w, share_w = group
+    half = splat(numbers[3]) * dual
+    size_v = size_v + (row_v * row_v if isotropic else _penalty_of(magnitude(row_v), numbers))
+    size_w = size_w + (row_w * row_w if isotropic else _penalty_of(magnitude(row_w), numbers))
+    return size_v, share_v + (half - row_v) * dual, size_w, share_w + (half - row_w) * dual
 
 
 @inlined_kernel
-def cost_of(size: Any, numbers: Any, isotropic: bool) -> Any:
-    """``h`` of the groups whose rows `with_row` has added."""
-    return _penalty_of(square_root(size), numbers) if isotropic else size
+def with_group(sums: Any, group: Any, numbers: Any, isotropic: bool) -> Any:
+    """Add groups to sums of ``h(z) + h* - dual'z`` for v and for w, and of ``h(z)`` for both."""
+    size_v, share_v, size_w, share_w = group
+    cost_v = _penalty_of(square_root(size_v), numbers) if isotropic else size_v
+    cost_w = _penalty_of(square_root(size_w), numbers) if isotropic else size_w
+    return (
+        sums[0] + lane_sum(share_v + cost_v),
+        sums[1] + lane_sum(share_w + cost_w),
+        sums[2] + lane_sum(cost_v),
+        sums[3] + lane_sum(cost_w),
+    )
 
 
 @inlined_kernel
@@ -127,31 +129,14 @@ def look_at(v: Any, w: Any, i: int, z: Any, scalars: Any) -> tuple[float, float,
     return smooth, lane_sum(own * own), any_nonzero(own) or any_nonzero(x)
 
 
-class CompiledWorkspace:
-    """Precision and terms of a compiled workspace.
+class CompiledWorkspace(Workspace):
+    """Precision and numbers of a compiled workspace."""
 
-    `isotropic`: the rows of a group share one ball; otherwise every row is a group.
-    """
-
-    _dual: Any
-
-    def __init__(self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool) -> None:
-        ball = terms.penalty.ball
-        if ball is None:
+    def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
+        super().__init__(structure, terms, dtype)
+        if terms.penalty.ball is None:
             raise TypeError(f"no compiled kernel computes {terms.penalty}; use ReferenceWorkspace")
-        self._dtype: np.dtype[Any] = np.dtype(dtype)
-        self._terms = terms
-        self._ball = ball
-        self._isotropic = isotropic
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the state."""
-        return self._dtype
-
-    def set_weights(self, coupling: float, threshold: float) -> None:
-        """Take other weights c and k."""
-        self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
+        self._ball = terms.penalty.ball
 
     def _typed(self, *scalars: float) -> tuple[Any, ...]:
         """Scalars in the working precision."""
@@ -192,72 +177,40 @@ class CompiledWorkspace:
         return 0.5 * curvature * float(np.square(self._dual, dtype=np.float64).sum()) if curvature else 0.0
 
 
-class Layout(Protocol):
-    """Places of features and operator rows in memory."""
-
-    @property
-    def place(self) -> IntArray:
-        """Place of every feature, shape (n_features,)."""
-
-    @property
-    def slot(self) -> IntArray:
-        """Place of every operator row in the flattened dual variable, shape (n_rows,)."""
-
-
 class PlacedWorkspace(CompiledWorkspace, CPUWorkspace):
     """A workspace whose features and operator rows have places of their own in memory.
 
     Between two looks at the gap it iterates only where v or w is not zero, and next to it.
     """
 
+    _layout: Any  # place of every feature, and slot of every operator row in the flattened dual variable
     _all: Any  # the parts of the layout that hold features
     _active: Any  # the parts that iterations visit
 
-    def _allocate(self, layout: Layout, n_places: int, dual_shape: tuple[int, ...]) -> None:
-        self._memory = layout
+    def _allocate(self, n_places: int, dual_shape: tuple[int, ...]) -> None:
         # w is the extrapolated v of an iteration, and the minimiser after a look at the gap
         self._y, self._v, self._w = (aligned_zeros((n_places,), self._dtype) for _ in range(3))
         self._dual = aligned_zeros(dual_shape, self._dtype)
 
-    def _dual_was_set(self) -> None:
-        """Update what is stored beside the dual variable."""
+    def _index(self, name: str) -> IntArray:
+        return read_only(self._layout.slot if name == "_dual" else self._layout.place)
 
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        _place(y, self._memory.place, self._y)
+    def _write(self, name: str, values: FloatArray) -> None:
+        index = self._index(name)
+        run_on_ranges(_put, (read_only(values), index, getattr(self, name).reshape(-1)), len(index))
         self._active = self._all
+
+    def _read(self, name: str, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        index = self._index(name)
+        out = np.empty(len(index), dtype=dtype)
+        run_on_ranges(_pick, (read_only(getattr(self, name).reshape(-1)), index, out), len(index))
+        return out
 
     def set_weights(self, coupling: float, threshold: float) -> None:
         """Take other weights c and k."""
         super().set_weights(coupling, threshold)
         self._active = self._all
 
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        _place(v, self._memory.place, self._v)
-        _place(dual, self._memory.slot, self._dual.reshape(-1))
-        self._dual_was_set()
-        self._active = self._all
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        self._v[:] = 0
-        self._dual[:] = 0
-        self._dual_was_set()
-        self._active = self._all
-
     def _parts_with_slack(self) -> Any:
         """Parts that add to the slack: where v or w is not 0, or all if the conjugate is not 0."""
         return self._all if self._ball.curvature > 0 else self._active
-
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return _picked(self._v, self._memory.place)
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return _picked(self._w, self._memory.place)
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return _picked(self._dual.reshape(-1), self._memory.slot, self._dtype)

@@ -9,14 +9,11 @@ import numpy as np
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.kernels.compiled import careful_kernel
-from spcatv.kernels.cuda import vectors as cuda_vectors
 from spcatv.kernels.cuda import workspaces as cuda
 from spcatv.kernels.thread_pool import careful_shared_kernel, own_range, run_on_ranges
+from spcatv.kernels.vectors import SUMMED, summed_over_pieces
 from spcatv.structure import Structure
 from spcatv.structure.penalty import DualBall
-
-# Entries that are added up before they are added to the rest, which costs fewer digits, too.
-SUMMED = 1 << 14
 
 
 @careful_kernel
@@ -35,15 +32,13 @@ def structured_value(structure: Structure, v: FloatArray, ball: DualBall) -> flo
     """``h(Av)``, in one pass."""
     if on_gpu(v):
         return cuda.structured_value(structure, v, ball)
-    matrix = structure.matrix
-    rows = matrix.indptr, matrix.indices, matrix.data
-    return structured_sums(structure.group_ptr, rows, v, None, ball.value_factors())[0]
+    return structured_shares(structure, v, None, ball)[0]
 
 
 def structured_shares(
-    structure: Structure, v: FloatArray, dual: FloatArray, ball: DualBall
+    structure: Structure, v: FloatArray, dual: FloatArray | None, ball: DualBall
 ) -> tuple[float, float, float]:
-    """``h(Av)``, ``h(Av) + h*(dual) - dual'Av`` and the largest group norm of the dual variable."""
+    """``h(Av)``, ``h(Av) + h*(dual) - dual'Av`` and the largest group norm of the dual variable, if given."""
     matrix = structure.matrix
     rows = matrix.indptr, matrix.indices, matrix.data
     return structured_sums(structure.group_ptr, rows, v, dual, ball.value_factors())
@@ -59,25 +54,17 @@ def structured_sums(
     """`structured_shares` for an operator in compressed rows; only ``h(Av)`` without a dual variable."""
     n_groups = len(group_ptr) - 1
     sums = np.zeros((-(-n_groups // SUMMED), 3))
-    run_on_ranges(_structured_sums, (group_ptr, *rows, v, dual, numbers, sums), n_groups, cut=SUMMED)
+    run_on_ranges(_structured_sums, (group_ptr, rows, v, dual, numbers, sums), n_groups, cut=SUMMED)
     value, slack, _ = sums.sum(axis=0).tolist()
     return value, slack, float(np.sqrt(sums[:, 2].max(initial=0.0)))
 
 
 @careful_shared_kernel
 def _structured_sums(
-    number: int,
-    n_threads: int,
-    group_ptr: Any,
-    indptr: Any,
-    indices: Any,
-    data: Any,
-    v: Any,
-    dual: Any,
-    numbers: Any,
-    sums: Any,
+    number: int, n_threads: int, group_ptr: Any, rows: Any, v: Any, dual: Any, numbers: Any, sums: Any
 ) -> None:
     """Sum the shares of pieces of the groups, and find the largest squared norm of the dual variable."""
+    indptr, indices, data = rows
     slope, corner, curve, half = numbers
     first, last = own_range(number, n_threads, len(group_ptr) - 1, SUMMED)
     for begin in range(first, last, SUMMED):
@@ -107,24 +94,14 @@ def smooth_shares(
     y: FloatArray, pull: FloatArray, v: FloatArray, threshold: float, positive: bool
 ) -> tuple[float, float]:
     """``q = sum_j (v_j - w_j)^2 + k |v_j| - b_j v_j`` and the smooth part of F, for ``y - pull = 2w + b``."""
-    if on_gpu(v):
-        return cuda_vectors.smooth_shares(y, pull, v, threshold, positive)
-    sums = np.zeros((-(-len(v) // SUMMED), 2))
-    run_on_ranges(_smooth_shares, (y, pull, v, threshold, positive, sums), len(v), cut=SUMMED)
-    gap, value = sums.sum(axis=0)
-    return float(gap), float(value)
+    weights = np.float64(threshold), np.int32(positive)
+    gap, value = summed_over_pieces(_smooth_shares, "smooth_shares", 2, y, pull, v, *weights).tolist()
+    return gap, value
 
 
 @careful_shared_kernel
 def _smooth_shares(
-    number: int,
-    n_threads: int,
-    y: Any,
-    pull: Any,
-    v: Any,
-    threshold: float,
-    positive: bool,
-    sums: Any,
+    number: int, n_threads: int, y: Any, pull: Any, v: Any, threshold: float, positive: int, sums: Any
 ) -> None:
     first, last = own_range(number, n_threads, len(v), SUMMED)
     for begin in range(first, last, SUMMED):

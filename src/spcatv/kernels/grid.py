@@ -22,25 +22,15 @@ from spcatv.kernels.compiled import inlined_kernel
 from spcatv.kernels.compiled_workspace import (
     WORTH_SKIPPING,
     PlacedWorkspace,
-    cost_of,
     into_ball,
     look_at,
     primal_step,
     surely_into_ball,
-    with_row,
+    with_group,
+    with_rows,
 )
 from spcatv.kernels.grid_layout import CHUNK, Spans, lay_out, spread
-from spcatv.kernels.simd import (
-    LANE_BYTES,
-    WIDE,
-    keep_where,
-    lane_sum,
-    load,
-    load_as,
-    load_wide,
-    splat,
-    store,
-)
+from spcatv.kernels.simd import LANE_BYTES, WIDE, keep_where, load, load_as, load_wide, splat, store
 from spcatv.kernels.thread_pool import (
     arrive,
     make_marks,
@@ -156,38 +146,18 @@ def _dual_span(
             store(row, i, splat(one - rho) * load(row, i) + factor * moved)
 
 
-@inlined_kernel
-def _own_slabs(parts: Any, number: int, n_threads: int) -> tuple[int, int]:
-    """Return the slabs of a thread: its part of them, or all parts if it is alone."""
-    first, last = own_parts(number, n_threads, len(parts) - 1)
-    return parts[first], parts[last]
-
-
 @shared_kernel
-def _sweep(
-    number: int,
-    n_threads: int,
-    arrays: Any,
-    layout: Any,
-    spans: Any,
-    weights: Any,
-    primal_steps: Any,
-    dual_steps: Any,
-    isotropic: bool,
-    n_iter: int,
-    parts: Any,
-    marks: Any,
-) -> None:
+def _sweep(number: int, n_threads: int, work: Any, weights: Any, steps: Any, n_iter: int) -> None:
     """Do `n_iter` primal-dual iterations on the slabs of a thread.
 
     Its first mark counts the primal steps of its first slab, its second mark the dual steps of its last one.
     The primal step of the first slab needs the dual variable of the slab before, and changes what the dual
     step of that slab reads; the dual step of the last slab stands to the slab behind it in the same way.
     """
-    edge_bits, strides = layout
-    start, stop, slab_ptr, _cells = spans
+    state, (edge_bits, strides, isotropic), (start, stop, slab_ptr), bounds, marks = work
+    first, last = bounds[number], bounds[number + 1]
     pull_weights, step_weights = weights
-    first, last = _own_slabs(parts, number, n_threads)
+    primal_steps, dual_steps = steps
     is_volume = len(strides) == 3
     for iteration in range(1, n_iter + 1):
         if number > 0:
@@ -195,7 +165,7 @@ def _sweep(
         for slab in range(first, last + 1):
             if slab < last:
                 for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
-                    _primal_span(arrays, pull_weights, strides, start[s], stop[s], primal_steps)
+                    _primal_span(state, pull_weights, strides, start[s], stop[s], primal_steps)
             if slab == first:
                 arrive(marks, 2 * number, iteration)
                 continue
@@ -205,37 +175,25 @@ def _sweep(
                 begin, end = start[s], stop[s]
                 # with a constant, a loop does not check it at every cell
                 if isotropic and is_volume:
-                    _dual_span_3d(arrays, edge_bits, step_weights, strides, begin, end, dual_steps)
+                    _dual_span_3d(state, edge_bits, step_weights, strides, begin, end, dual_steps)
                 elif isotropic:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, True)
+                    _dual_span(state, edge_bits, step_weights, strides, begin, end, dual_steps, True)
                 else:
-                    _dual_span(arrays, edge_bits, step_weights, strides, begin, end, dual_steps, False)
+                    _dual_span(state, edge_bits, step_weights, strides, begin, end, dual_steps, False)
         arrive(marks, 2 * number + 1, iteration)
 
 
 @shared_kernel
 def _smooth_shares(
-    number: int,
-    n_threads: int,
-    arrays: Any,
-    strides: Any,
-    spans: Any,
-    weights: Any,
-    scalars: Any,
-    chunks: Any,
-    sums: Any,
-    parts: Any,
-    marks: Any,
+    number: int, n_threads: int, work: Any, weights: Any, scalars: Any, chunks: Any, sums: Any
 ) -> None:
     """Write w into `bar`, and find the chunks where v or w is not zero, and their neighbours.
 
     The sums are q of v and ``||w||^2`` of every slab.
     """
-    y, v, bar, dual = arrays
-    start, stop, slab_ptr, _cells = spans
+    (y, v, bar, dual), (_, strides, _), (start, stop, slab_ptr), bounds, marks = work
     occupied, busy, active = chunks
-    first, last = _own_slabs(parts, number, n_threads)
-    for slab in range(first, last):
+    for slab in range(bounds[number], bounds[number + 1]):
         smooth = 0.0
         squares = 0.0
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
@@ -254,32 +212,18 @@ def _smooth_shares(
 
 
 @shared_kernel
-def _structured_shares(
-    number: int,
-    n_threads: int,
-    arrays: Any,
-    edge_bits: Any,
-    strides: Any,
-    spans: Any,
-    weights: Any,
-    numbers: Any,
-    isotropic: bool,
-    sums: Any,
-    parts: Any,
-) -> None:
-    """Sum ``h(Ax) + h*(dual) - dual'Ax`` of every slab for x = v and x = w, and ``h(Ax)`` if there is room.
+def _structured_shares(number: int, n_threads: int, work: Any, weights: Any, numbers: Any, sums: Any) -> None:
+    """Sum ``h(Ax) + h*(dual) - dual'Ax`` of every slab for x = v and x = w, and ``h(Ax)`` for both.
 
     `weights` and `numbers` have the precision of the computation, which is not lower than that of the state.
     """
-    _y, v, w, dual = arrays
-    start, stop, slab_ptr, _cells = spans
-    zero = numbers[0] - numbers[0]
-    first, last = _own_slabs(parts, number, n_threads)
-    for slab in range(first, last):
-        slack_v, slack_w, value_v, value_w = 0.0, 0.0, 0.0, 0.0
+    (_, v, w, dual), (edge_bits, strides, isotropic), (start, stop, slab_ptr), bounds, _ = work
+    zero = splat(numbers[0] - numbers[0])
+    for slab in range(bounds[number], bounds[number + 1]):
+        totals = (0.0, 0.0, 0.0, 0.0)
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
             for i in range(start[s], stop[s], LANE_BYTES // numbers.itemsize):
-                sums_v, sums_w = (splat(zero), splat(zero)), (splat(zero), splat(zero))
+                group = (zero, zero, zero, zero)
                 own_v, own_w = load_as(v, i, numbers), load_as(w, i, numbers)
                 for axis in range(len(strides)):
                     weight, ahead = splat(weights[axis]), i + strides[axis]
@@ -287,31 +231,18 @@ def _structured_shares(
                     step_w = weight * (load_as(w, ahead, numbers) - own_w)
                     row_v = keep_where(step_v, edge_bits, i, 1 << axis)
                     row_w = keep_where(step_w, edge_bits, i, 1 << axis)
-                    own_dual = load_as(dual[axis], i, numbers)
-                    sums_v = with_row(sums_v, row_v, own_dual, numbers, isotropic)
-                    sums_w = with_row(sums_w, row_w, own_dual, numbers, isotropic)
-                cost_v, cost_w = (
-                    cost_of(sums_v[0], numbers, isotropic),
-                    cost_of(sums_w[0], numbers, isotropic),
-                )
-                slack_v += lane_sum(sums_v[1] + cost_v)
-                slack_w += lane_sum(sums_w[1] + cost_w)
-                if sums.shape[1] > 2:
-                    value_v += lane_sum(cost_v)
-                    value_w += lane_sum(cost_w)
-        sums[slab, 0], sums[slab, 1] = slack_v, slack_w
-        if sums.shape[1] > 2:
-            sums[slab, 2], sums[slab, 3] = value_v, value_w
+                    group = with_rows(
+                        group, row_v, row_w, load_as(dual[axis], i, numbers), numbers, isotropic
+                    )
+                totals = with_group(totals, group, numbers, isotropic)
+        sums[slab, 0], sums[slab, 1], sums[slab, 2], sums[slab, 3] = totals
 
 
 @shared_kernel
-def _make_feasible(
-    number: int, n_threads: int, dual: Any, spans: Any, radius: float, isotropic: bool, parts: Any
-) -> None:
+def _make_feasible(number: int, n_threads: int, work: Any, radius: float) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
-    start, stop, slab_ptr, _cells = spans
-    first, last = _own_slabs(parts, number, n_threads)
-    for s in range(slab_ptr[first], slab_ptr[last]):
+    (_, _, _, dual), (_, _, isotropic), (start, stop, slab_ptr), bounds, _ = work
+    for s in range(slab_ptr[bounds[number]], slab_ptr[bounds[number + 1]]):
         for i in range(start[s], stop[s], WIDE):
             squares = splat(0.0)
             for axis in range(len(dual)):
@@ -327,22 +258,11 @@ def _make_feasible(
 
 
 @shared_kernel
-def _exact_pull(
-    number: int,
-    n_threads: int,
-    dual: Any,
-    position: Any,
-    strides: Any,
-    spans: Any,
-    weights: Any,
-    out: Any,
-    parts: Any,
-) -> None:
+def _exact_pull(number: int, n_threads: int, work: Any, weights: Any, position: Any, out: Any) -> None:
     """``c A'dual`` in float64, one entry per feature; the weights include c."""
-    start, stop, slab_ptr, _cells = spans
+    (_, _, _, dual), (_, strides, _), (start, stop, slab_ptr), bounds, _ = work
     cells = np.empty(WIDE)
-    first, last = _own_slabs(parts, number, n_threads)
-    begin, end = slab_ptr[first], slab_ptr[last]
+    begin, end = slab_ptr[bounds[number]], slab_ptr[bounds[number + 1]]
     if begin == end:
         return
     # features are in the order of their cells
@@ -364,66 +284,61 @@ class GridWorkspace(PlacedWorkspace):
     """Workspace on the padded box of a grid without periodic axes."""
 
     def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
-        super().__init__(terms, dtype, structure.isotropic)
-        self._box = box = structure.cached(lay_out)
-        self._allocate(box, box.n_cells, (len(box.strides), box.n_cells))
+        super().__init__(structure, terms, dtype)
+        self._layout = box = structure.cached(lay_out)
+        self._allocate(box.n_cells, (len(box.strides), box.n_cells))
         self._arrays = (self._y, self._v, self._w, self._dual)
+        self._box = (box.edge_bits, box.strides, structure.isotropic)
         self._busy = np.zeros_like(box.occupied)
         self._n_occupied = np.count_nonzero(box.occupied)
         self._all = self._active = box.spans(box.occupied)
 
-    def _on_slabs(
-        self, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
-    ) -> None:
-        """Call a kernel with its arguments, the parts of the slabs and, if its threads meet, their marks."""
-        parts = spans.cut(threads_for(spans.cells[-1], THREAD_CELLS))
-        n_threads = len(parts) - 1
-        marks = (make_marks(n_threads),) if meets else ()
-        run_shares(function, (*arguments, parts, *marks), n_threads)
+    def _on_slabs(self, spans: Spans, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a kernel with what all kernels need, and its own arguments."""
+        bounds = spans.cut(threads_for(spans.cells[-1], THREAD_CELLS))
+        n_threads = len(bounds) - 1
+        work = self._arrays, self._box, tuple(spans[:3]), bounds, make_marks(n_threads)
+        run_shares(function, (work, *arguments), n_threads)
 
     def _sums(
-        self, n_sums: int, spans: Spans, function: Callable[..., None], *arguments: Any, meets: bool = False
+        self, n_sums: int, spans: Spans, function: Callable[..., None], *arguments: Any
     ) -> tuple[float, ...]:
         """Sum the numbers that a kernel computes for every slab."""
         sums = np.zeros((len(spans.slab_ptr) - 1, n_sums))
-        self._on_slabs(spans, function, *arguments, sums, meets=meets)
+        self._on_slabs(spans, function, *arguments, sums)
         return tuple(sums.sum(axis=0).tolist())
 
     def _pull_weights(self, dtype: npt.DTypeLike) -> FloatArray:
-        return (self._terms.coupling * self._box.axis_weights).astype(dtype)
+        return (self._terms.coupling * self._layout.axis_weights).astype(dtype)
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active chunks."""
-        layout, spans = (self._box.edge_bits, self._box.strides), self._active
-        step_weights = (steps.sigma * self._box.axis_weights).astype(self._dtype)
+        step_weights = (steps.sigma * self._layout.axis_weights).astype(self._dtype)
         weights = self._pull_weights(self._dtype), step_weights
-        arguments = (self._arrays, layout, tuple(spans), weights, *self._step_scalars(steps))
-        self._on_slabs(spans, _sweep, *arguments, self._isotropic, n_iter, meets=True)
+        self._on_slabs(self._active, _sweep, weights, self._step_scalars(steps), n_iter)
 
-    def _look(self) -> tuple[float, ...]:
+    def _smooth(self) -> tuple[float, ...]:
         """Compute w and its shares, and find the active chunks."""
-        box, threshold = self._box, self._terms.threshold
+        box, threshold = self._layout, self._terms.threshold
         scalars = self._typed(0.5, self._lower_bound(threshold), threshold)
         active = np.empty_like(self._busy)
         chunks = box.occupied, self._busy, active
-        look = (self._arrays, box.strides, tuple(self._all), self._pull_weights(self._dtype), scalars, chunks)
-        shares = self._sums(2, self._all, _smooth_shares, *look, meets=True)
+        look = self._pull_weights(self._dtype), scalars, chunks
+        shares = self._sums(2, self._all, _smooth_shares, *look)
         few = np.count_nonzero(active) < WORTH_SKIPPING * self._n_occupied
         self._active = box.spans(active) if few else self._all
         return shares
 
-    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
-        box, spans = self._box, self._parts_with_slack()
-        what = (self._arrays, box.edge_bits, box.strides, tuple(spans), box.axis_weights.astype(dtype))
-        return self._sums(n_sums, spans, _structured_shares, *what, self._numbers(dtype), self._isotropic)
+    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
+        weights, spans = self._layout.axis_weights.astype(dtype), self._parts_with_slack()
+        return self._sums(4, spans, _structured_shares, weights, self._numbers(dtype))
 
     def _project(self) -> None:
         if self._ball.is_bounded:
-            what = self._dual, tuple(self._all), self._feasible_radius(), self._isotropic
-            self._on_slabs(self._all, _make_feasible, *what)
+            self._on_slabs(self._all, _make_feasible, self._feasible_radius())
 
     def _pull(self) -> FloatArray:
-        box, pull = self._box, np.empty(len(self._box.place))
-        what = (self._dual, box.place, box.strides, tuple(self._all), self._pull_weights(np.float64), pull)
-        self._on_slabs(self._all, _exact_pull, *what)
+        place = self._layout.place
+        pull = np.empty(len(place))
+        self._on_slabs(self._all, _exact_pull, self._pull_weights(np.float64), place, pull)
         return pull

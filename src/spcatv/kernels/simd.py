@@ -91,74 +91,31 @@ def load_wide(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def load_as(typing_context: Any, array: Any, index: Any, like: Any) -> Any:
-    """``array[index : index + count]`` in the precision of another array, which is not lower."""
+    """``array[index : index + count]`` in the precision of `like` (an array or lanes), which is not lower."""
     lanes = Lanes(like.dtype)
     return lanes(array, index, like), _load_code(array, lanes)
 
 
-def _gather(context: Any, builder: Any, array_types: Any, arguments: Any, vector: ir.VectorType) -> Any:
-    """Load entries one by one, which is no slower than the gather instructions."""
-    values = ir.Constant(vector, ir.Undefined)
-    for lane in range(vector.count):
-        position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
-        pointer = _address(context, builder, array_types[1], arguments[1], position)
-        index = builder.zext(builder.load(pointer), ir.IntType(64))
-        entry = builder.load(_address(context, builder, array_types[0], arguments[0], index))
-        values = builder.insert_element(values, entry, ir.IntType(32)(lane))
-    return values
+@intrinsic
+def gather_as(typing_context: Any, array: Any, indices: Any, at: Any, like: Any) -> Any:
+    """``array[indices[at : at + count]]`` in the precision of `like`, loaded one by one.
 
-
-def _gather_code(array: Any, lanes: Lanes) -> Any:
+    That is no slower than the gather instructions.
+    """
+    lanes = Lanes(like.dtype)
     narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values = _gather(context, builder, signature.args, arguments, narrow)
+        values = ir.Constant(narrow, ir.Undefined)
+        for lane in range(lanes.count):
+            position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
+            pointer = _address(context, builder, indices, arguments[1], position)
+            index = builder.zext(builder.load(pointer), ir.IntType(64))
+            entry = builder.load(_address(context, builder, array, arguments[0], index))
+            values = builder.insert_element(values, entry, ir.IntType(32)(lane))
         return _widened(builder, values, array.dtype, lanes)
 
-    return codegen
-
-
-@intrinsic
-def gather(typing_context: Any, array: Any, indices: Any, at: Any) -> Any:
-    """``array[indices[at : at + count]]``."""
-    lanes = Lanes(array.dtype)
-    return lanes(array, indices, at), _gather_code(array, lanes)
-
-
-@intrinsic
-def gather_as(typing_context: Any, array: Any, indices: Any, at: Any, like: Any) -> Any:
-    """``array[indices[at : at + count]]`` in the precision of another array, which is not lower."""
-    lanes = Lanes(like.dtype)
-    return lanes(array, indices, at, like), _gather_code(array, lanes)
-
-
-@intrinsic
-def weighed(typing_context: Any, values: Any, weights: Any, index: Any) -> Any:
-    """``values * weights[index : index + count]``; just `values` if the weights are None."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if isinstance(weights, types.NoneType):
-            return arguments[0]
-        pointer = _address(context, builder, signature.args[1], *arguments[1:])
-        narrow = ir.VectorType(Lanes(weights.dtype).element, values.count)
-        factors = _load_vector(builder, pointer, narrow, weights.dtype.bitwidth // 8)
-        return builder.fmul(arguments[0], _widened(builder, factors, weights.dtype, values), flags=FAST)
-
-    return values(values, weights, index), codegen
-
-
-@intrinsic
-def weighed_at(typing_context: Any, values: Any, weights: Any, indices: Any, at: Any) -> Any:
-    """``values * weights[indices[at : at + count]]``; just `values` if the weights are None."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if isinstance(weights, types.NoneType):
-            return arguments[0]
-        narrow = ir.VectorType(Lanes(weights.dtype).element, values.count)
-        factors = _gather(context, builder, signature.args[1:], arguments[1:], narrow)
-        return builder.fmul(arguments[0], _widened(builder, factors, weights.dtype, values), flags=FAST)
-
-    return values(values, weights, indices, at), codegen
+    return lanes(array, indices, at, like), codegen
 
 
 @intrinsic

@@ -12,12 +12,12 @@ from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.compiled_workspace import CompiledWorkspace
 from spcatv.kernels.duality_gap import project_groups, structured_sums
-from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, PlainState, StepSizes
+from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, StepSizes
 from spcatv.structure import Structure
 
 
 @inlined_kernel
-def _pull(indptr: Any, indices: Any, data: Any, dual: Any, j: int, zero: float) -> float:
+def _product(indptr: Any, indices: Any, data: Any, dual: Any, j: int, zero: float) -> float:
     total = zero
     for e in range(indptr[j], indptr[j + 1]):
         total += data[e] * dual[indices[e]]
@@ -31,7 +31,7 @@ def _primal_pass(
     coupling, tau, low, high, shrink, rho = scalars
     zero = rho - rho
     for j in range(len(v)):
-        moved = v[j] + tau * (y[j] - coupling * _pull(indptr, indices, data, dual, j, zero))
+        moved = v[j] + tau * (y[j] - coupling * _product(indptr, indices, data, dual, j, zero))
         candidate = (moved - min(max(moved, low), high)) * shrink
         bar[j] = candidate + candidate - v[j]
         v[j] += rho * (candidate - v[j])
@@ -46,7 +46,7 @@ def _dual_pass(
     for g in range(len(group_ptr) - 1):
         squares = zero
         for r in range(group_ptr[g], group_ptr[g + 1]):
-            row = _pull(indptr, indices, data, bar, r, zero)
+            row = _product(indptr, indices, data, bar, r, zero)
             moved[r] = dual[r] + sigma * row
             squares += moved[r] * moved[r]
         factor = pace / max(one, np.sqrt(reach * squares))
@@ -62,7 +62,7 @@ def _smooth_shares(
     smooth = 0.0
     squares = 0.0
     for j in range(len(v)):
-        z = y[j] - coupling * _pull(indptr, indices, data, dual, j, zero)
+        z = y[j] - coupling * _product(indptr, indices, data, dual, j, zero)
         b = min(max(z, low), high)
         w[j] = half * (z - b)
         smooth += (v[j] - w[j]) * (v[j] - w[j]) + (high * abs(v[j]) - b * v[j])
@@ -70,12 +70,11 @@ def _smooth_shares(
     return smooth, squares
 
 
-class SparseWorkspace(PlainState, CompiledWorkspace, CPUWorkspace):
+class SparseWorkspace(CompiledWorkspace, CPUWorkspace):
     """Workspace over the sparse operator itself; works for every structure."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
-        super().__init__(terms, dtype, isotropic=True)
-        self._structure = structure
+        super().__init__(structure, terms, dtype)
         self._group_ptr = structure.group_ptr
         self._rows = _csr_parts(structure.matrix, self._dtype)
         self._columns = _csr_parts(structure.matrix.T.tocsr(), self._dtype)
@@ -89,20 +88,18 @@ class SparseWorkspace(PlainState, CompiledWorkspace, CPUWorkspace):
             _primal_pass(*self._columns, self._y, self._v, self._bar, self._dual, primal)
             _dual_pass(self._group_ptr, *self._rows, self._bar, self._dual, self._moved, dual)
 
-    def _look(self) -> tuple[float, float]:
+    def _smooth(self) -> tuple[float, ...]:
         coupling, threshold = self._terms.coupling, self._terms.threshold
         scalars = self._typed(0, 0.5, coupling, self._lower_bound(threshold), threshold)
         return _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
 
-    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
         rows, dual, numbers = self._rows, self._dual.astype(dtype, copy=False), self._ball.value_factors()
         if dtype != self._dtype:
             rows = _csr_parts(self._structure.matrix, dtype)
-        sums = [
-            structured_sums(self._group_ptr, rows, x.astype(dtype, copy=False), dual, numbers)
-            for x in (self._v, self._w)
-        ]
-        return (sums[0][1], sums[1][1], sums[0][0], sums[1][0])[:n_sums]
+        vectors = (x.astype(dtype, copy=False) for x in (self._v, self._w))
+        of_v, of_w = (structured_sums(self._group_ptr, rows, x, dual, numbers) for x in vectors)
+        return of_v[1], of_w[1], of_v[0], of_w[0]
 
     def _project(self) -> None:
         if self._ball.is_bounded:

@@ -9,6 +9,7 @@ does not use vector units.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ import numpy as np
 from spcatv._util.devices import on_gpu
 from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.compiled import read_only
-from spcatv.kernels.cuda import vectors as cuda_vectors
+from spcatv.kernels.cuda.launch import few_pieces_of, gpu_kernel, launch, summed
 from spcatv.kernels.thread_pool import careful_shared_kernel, own_range, run_on_ranges, shared_kernel
 
 # Entries that are added up before they are added to the rest.
 SUMMED = 1 << 14
+# Bounds for which `counts` counts at once on a GPU.
+MOST_BOUNDS = 6
 
 
 @shared_kernel
@@ -48,31 +51,52 @@ def _sums(number: int, n_threads: int, x: Any, shift: float, sums: Any) -> None:
         of_piece[0], of_piece[1], of_piece[2] = total, magnitude, squares
 
 
+def summed_over_pieces(kernel: Any, name: str, n_sums: int, x: Array, *arguments: Any) -> FloatArray:
+    """Return sums over the entries of x, shape (n_sums,), by a shared kernel or by the GPU kernel `name`.
+
+    Both take x, the arguments, and an array for their sums over pieces of x.
+    """
+    if on_gpu(x):
+        n_threads = few_pieces_of(len(x))
+        run = partial(launch, gpu_kernel(name, "vectors"), n_threads, np.int32(len(x)), x, *arguments)
+        return summed(n_sums, n_threads, run)
+    sums = np.zeros((-(-len(x) // SUMMED), n_sums))
+    fixed = (read_only(value) if isinstance(value, np.ndarray) else value for value in (x, *arguments))
+    run_on_ranges(kernel, (*fixed, sums), len(x), cut=SUMMED)
+    return np.asarray(sums.sum(axis=0))
+
+
 def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
     """Return sums of x, |x| and ``(x - shift)^2``, shape (3,)."""
+    return summed_over_pieces(_sums, "sums", 3, x, np.float64(shift))
+
+
+def _add(a: float, x: FloatArray, b: float, y: FloatArray, out: FloatArray) -> FloatArray:
+    """``out = a x + b y``; out may be x."""
     if on_gpu(x):
-        return cuda_vectors.sums(x, shift)
-    sums = np.zeros((-(-len(x) // SUMMED), 3))
-    run_on_ranges(_sums, (read_only(x), shift, sums), len(x), cut=SUMMED)
-    return np.asarray(sums.sum(axis=0))
+        launch(
+            gpu_kernel("add_two", "vectors"),
+            len(x),
+            np.int32(len(x)),
+            np.float64(a),
+            x,
+            np.float64(b),
+            y,
+            out,
+        )
+    else:
+        run_on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
+    return out
 
 
 def weighted_sum(a: float, x: FloatArray, b: float, y: FloatArray) -> FloatArray:
     """Return ``a x + b y`` of two vectors, in the precision of x, in one pass."""
-    out = np.empty_like(x)
-    if on_gpu(x):
-        cuda_vectors.add_two(a, x, b, y, out)
-        return out
-    run_on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
-    return out
+    return _add(a, x, b, y, np.empty_like(x))
 
 
 def add_multiple(out: FloatArray, a: float, x: FloatArray) -> None:
     """``out += a x`` of two vectors in float64, in place."""
-    if on_gpu(out):
-        cuda_vectors.add_two(1.0, out, a, x, out)
-    else:
-        run_on_ranges(_add_two, (1.0, read_only(out), a, read_only(x), out), len(out), cut=SUMMED)
+    _add(1.0, out, a, x, out)
 
 
 def squared_length(x: FloatArray) -> float:
@@ -87,7 +111,12 @@ def inner_product(x: FloatArray, y: FloatArray) -> float:
 
 def inner_products(rows: FloatArray, x: FloatArray) -> FloatArray:
     """``rows @ x`` for a matrix (K, P) and a vector in float64; a NumPy array, shape (K,)."""
-    return cuda_vectors.inner_products(rows, x) if on_gpu(x) else rows @ x
+    n_rows = len(rows)
+    return (
+        summed_over_pieces(None, "inner_products", n_rows, x, np.int32(n_rows), rows)
+        if on_gpu(x)
+        else rows @ x
+    )
 
 
 def absolute_sum(x: FloatArray) -> float:
@@ -109,21 +138,8 @@ def standard_deviation(x: FloatArray) -> float:
 
 def all_finite(array: Array) -> bool:
     """Return whether an array of floats in C order has neither NaN nor infinity."""
-    flat = read_only(array.reshape(-1))
-    n_finite = np.zeros(-(-len(flat) // SUMMED), dtype=np.int64)
-    run_on_ranges(_count_finite, (flat, np.finfo(flat.dtype).max, n_finite), len(flat), cut=SUMMED)
-    return int(n_finite.sum()) == len(flat)
-
-
-@careful_shared_kernel
-def _count_finite(number: int, n_threads: int, flat: Any, largest: Any, n_finite: Any) -> None:
-    first, last = own_range(number, n_threads, len(flat), SUMMED)
-    for begin in range(first, last, SUMMED):
-        n = 0
-        piece = flat[begin : min(begin + SUMMED, last)]
-        for j in range(len(piece)):
-            n += abs(piece[j]) <= largest
-        n_finite[begin // SUMMED] = n
+    flat = array.reshape(-1)
+    return counts(flat, float(np.finfo(flat.dtype).max)) == [len(flat)]
 
 
 def clipped(z: FloatArray, bound: float, positive: bool) -> FloatArray:
@@ -141,13 +157,14 @@ def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
 
 
 def counts(x: FloatArray, *bounds: float) -> list[int]:
-    """Count the entries of a float64 vector of magnitude up to each of at most six bounds."""
+    """Count the entries of a vector of magnitude up to each of at most `MOST_BOUNDS` bounds."""
+    limits: tuple[Any, ...] = (np.array(bounds, x.dtype),)
+    n_bounds = len(bounds)
     if on_gpu(x):
-        return cuda_vectors.counts(x, bounds)
-    found = np.zeros((-(-len(x) // SUMMED), len(bounds)), dtype=np.int64)
-    run_on_ranges(_count, (read_only(x), np.array(bounds), found), len(x), cut=SUMMED)
-    counted: list[int] = found.sum(axis=0).tolist()
-    return counted
+        n_bounds = MOST_BOUNDS
+        limits = tuple(np.float64(bound) for bound in (*bounds, *(n_bounds - len(bounds)) * (-1.0,)))
+    found = summed_over_pieces(_count, "counts", n_bounds, x, *limits)
+    return [int(count) for count in found[: len(bounds)]]
 
 
 @careful_shared_kernel

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.types import FloatArray
-from spcatv.structure import ConcatStructure
+from spcatv.structure import ConcatStructure, Structure
 from spcatv.structure.penalty import StructuredPenalty
 
 
@@ -69,30 +69,69 @@ class ExactShares(NamedTuple):
     conjugate: float  # ``c h*(dual)``
 
 
-class Workspace(Protocol):
-    """State and moves of the primal-dual iteration for one structure, one precision and one penalty."""
+class Workspace(ABC):
+    """State and moves of the primal-dual iteration for one structure, one precision and one penalty.
+
+    A subclass has `_y`, `_v`, `_w` (the minimiser of the last look) and `_dual` in its memory layout.
+    """
+
+    _y: Any
+    _v: Any
+    _w: Any
+    _dual: Any
+
+    def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
+        self._structure, self._terms = structure, terms
+        self._dtype: np.dtype[Any] = np.dtype(dtype)
+
+    @abstractmethod
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
+        """Do `n_iter` primal-dual iterations."""
+
+    @abstractmethod
+    def _look(self) -> tuple[float, ...]:
+        """Compute w; return the smooth share of v, ``||w||^2``, the slacks of v and w, and ``h*(dual)``."""
+
+    @abstractmethod
+    def _exact(self, use_minimizer: bool) -> tuple[FloatArray, float, float, float]:
+        """Project the dual variable; return ``c A'dual``, ``h(Ax)``, its slack and ``h*(dual)``."""
+
+    def _write(self, name: str, values: FloatArray) -> None:
+        """Fill `_y`, `_v` or `_dual` from a vector in the order of the structure."""
+        getattr(self, name)[...] = values
+
+    def _read(self, name: str, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        """Return a copy of `_v`, `_w` or `_dual` in the order of the structure."""
+        values: FloatArray = getattr(self, name).astype(dtype)
+        return values
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of the state."""
+        return self._dtype
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y (shape (n_features,)); v and the dual variable stay."""
+        self._write("_y", y)
 
     def set_weights(self, coupling: float, threshold: float) -> None:
         """Take other weights c and k of the terms; v and the dual variable stay."""
+        self._terms = self._terms._replace(coupling=coupling, threshold=threshold)
 
     def set_state(self, v: FloatArray, dual: FloatArray) -> None:
         """Take v (n_features,) and a dual variable (n_rows,)."""
+        self._write("_v", v)
+        self._write("_dual", dual)
 
     def clear(self) -> None:
         """Set v and the dual variable to zero."""
-
-    def advance(self, n_iter: int, steps: StepSizes) -> None:
-        """Do `n_iter` primal-dual iterations."""
+        self.set_state(np.zeros(self._structure.n_features), np.zeros(self._structure.n_rows))
 
     def gap_shares(self) -> GapShares:
         """Compute the gap of v and of w for the present dual variable, which must be feasible."""
+        coupling = self._terms.coupling
+        smooth, squares, slack_v, slack_w, conjugate = self._look()
+        return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, coupling * conjugate)
 
     def exact_shares(self, use_minimizer: bool) -> ExactShares:
         """Shares of the gap of v, or of the w of the last `gap_shares`, in float64.
@@ -100,34 +139,33 @@ class Workspace(Protocol):
         Groups of the dual variable that rounding has left outside of their balls are pulled back, so
         that `get_dual` returns a variable that is feasible to the last digit.
         """
+        coupling = self._terms.coupling
+        pull, value, slack, conjugate = self._exact(use_minimizer)
+        return ExactShares(pull, coupling * value, coupling * slack, coupling * conjugate)
 
     def get_v(self) -> FloatArray:
         """Return the iterate v, shape (n_features,), as float64."""
+        return self._read("_v")
 
     def get_w(self) -> FloatArray:
         """Return the minimiser w of the last `gap_shares`, shape (n_features,), as float64."""
+        return self._read("_w")
 
     def get_dual(self) -> FloatArray:
         """Return the dual variable in the order of ``structure.matrix``, shape (n_rows,), in `dtype`."""
+        return self._read("_dual", self._dtype)
 
 
-class CPUWorkspace(ABC):
+class CPUWorkspace(Workspace):
     """Shares of the gap from passes over the state; a subclass has the passes for its memory layout."""
 
-    _terms: LoadingTerms
-
-    @property
     @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the state."""
+    def _smooth(self) -> tuple[float, ...]:
+        """Compute w; return the smooth share of the gap of v, and ``||w||^2``."""
 
     @abstractmethod
-    def _look(self) -> tuple[float, ...]:
-        """Compute w, and return the smooth share of the gap of v, and ``||w||^2``."""
-
-    @abstractmethod
-    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
-        """Return ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` of both if `n_sums` is 4.
+    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
+        """Return ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` of both.
 
         They are computed in a precision that is not lower than that of the state.
         """
@@ -144,58 +182,17 @@ class CPUWorkspace(ABC):
     def _conjugate(self) -> float:
         """Return ``h*(dual)`` of a feasible dual variable."""
 
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w."""
-        coupling = self._terms.coupling
-        smooth, squares = self._look()
-        of_v, of_w = self._structured(self.dtype, 2)
-        return GapShares(coupling * of_v, smooth, coupling * of_w, squares, coupling * self._conjugate())
+    def _look(self) -> tuple[float, ...]:
+        smooth = self._smooth()
+        return (*smooth, *self._structured(self._dtype)[:2], self._conjugate())
 
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap in float64, after a projection of the dual variable."""
-        coupling = self._terms.coupling
+    def _exact(self, use_minimizer: bool) -> tuple[FloatArray, float, float, float]:
         self._project()
-        sums = self._structured(np.dtype(np.float64), 4)
-        slack, value = sums[int(use_minimizer)], sums[2 + int(use_minimizer)]
-        return ExactShares(self._pull(), coupling * value, coupling * slack, coupling * self._conjugate())
+        sums = self._structured(np.dtype(np.float64))
+        return self._pull(), sums[2 + use_minimizer], sums[use_minimizer], self._conjugate()
 
 
-class PlainState:
-    """State in plain vectors, in the order of the structure."""
-
-    _y: FloatArray
-    _v: FloatArray
-    _w: FloatArray
-    _dual: FloatArray
-
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        self._y[:] = y
-
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        self._v[:] = v
-        self._dual[:] = dual
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        self._v[:] = 0
-        self._dual[:] = 0
-
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return self._v.astype(np.float64)
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last `gap_shares`."""
-        return self._w.astype(np.float64)
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return self._dual.copy()
-
-
-class ConcatWorkspace:
+class ConcatWorkspace(Workspace):
     """Workspaces of the parts of a `ConcatStructure`, which are independent: the operator is block diagonal.
 
     `make` makes the workspace of a part.
@@ -208,65 +205,33 @@ class ConcatWorkspace:
         dtype: npt.DTypeLike,
         make: Callable[[Any, LoadingTerms, npt.DTypeLike], Workspace],
     ) -> None:
-        parts = structure.parts
-        self._parts = [make(part, terms, dtype) for part in parts]
-        self._features = np.cumsum([part.n_features for part in parts])[:-1].tolist()
-        self._rows = np.cumsum([part.n_rows for part in parts])[:-1].tolist()
+        super().__init__(structure, terms, dtype)
+        self._parts = [make(part, terms, dtype) for part in structure.parts]
+        self._features = np.cumsum([part.n_features for part in structure.parts])[:-1].tolist()
+        self._rows = np.cumsum([part.n_rows for part in structure.parts])[:-1].tolist()
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the state."""
-        return self._parts[0].dtype
+    def _write(self, name: str, values: FloatArray) -> None:
+        pieces = np.split(values, self._rows if name == "_dual" else self._features)
+        for part, piece in zip(self._parts, pieces, strict=True):
+            part._write(name, piece)
 
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        for part, piece in zip(self._parts, np.split(y, self._features), strict=True):
-            part.set_target(piece)
+    def _read(self, name: str, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        return np.concatenate([part._read(name, dtype) for part in self._parts])
 
     def set_weights(self, coupling: float, threshold: float) -> None:
         """Take other weights c and k."""
+        super().set_weights(coupling, threshold)
         for part in self._parts:
             part.set_weights(coupling, threshold)
-
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        pieces = zip(self._parts, np.split(v, self._features), np.split(dual, self._rows), strict=True)
-        for part, v_piece, dual_piece in pieces:
-            part.set_state(v_piece, dual_piece)
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        for part in self._parts:
-            part.clear()
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on every part."""
         for part in self._parts:
             part.advance(n_iter, steps)
 
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w: the shares of the parts add up."""
-        shares = np.array([part.gap_shares() for part in self._parts])
-        return GapShares(*(float(total) for total in shares.sum(axis=0)))
+    def _look(self) -> tuple[float, ...]:
+        return tuple(np.sum([part._look() for part in self._parts], axis=0).tolist())
 
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap in float64."""
-        shares = [part.exact_shares(use_minimizer) for part in self._parts]
-        return ExactShares(
-            np.concatenate([share.pull for share in shares]),
-            sum(share.structured_value for share in shares),
-            sum(share.structured_gap for share in shares),
-            sum(share.conjugate for share in shares),
-        )
-
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return np.concatenate([part.get_v() for part in self._parts])
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return np.concatenate([part.get_w() for part in self._parts])
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return np.concatenate([part.get_dual() for part in self._parts])
+    def _exact(self, use_minimizer: bool) -> tuple[FloatArray, float, float, float]:
+        pulls, values, slacks, conjugates = zip(*(p._exact(use_minimizer) for p in self._parts), strict=True)
+        return np.concatenate(pulls), sum(values), sum(slacks), sum(conjugates)

@@ -16,8 +16,8 @@ extern "C" __global__ void smooth_shares(int n, const double* y, const double* p
 }
 
 // rows_k'x for every row, of length n
-extern "C" __global__ void inner_products(int n, int n_rows, const double* __restrict__ rows,
-                                          const double* __restrict__ x, double* sums)
+extern "C" __global__ void inner_products(int n, const double* __restrict__ x, int n_rows,
+                                          const double* __restrict__ rows, double* sums)
 {
     for (int k = 0; k < n_rows; k++) {
         const double* row = rows + (big)k * n;

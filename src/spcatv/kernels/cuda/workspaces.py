@@ -9,30 +9,22 @@ float64.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.devices import gpu_module, to_host
+from spcatv._util.devices import gpu_module
 from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled_workspace import CompiledWorkspace
 from spcatv.kernels.cuda.launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
 from spcatv.kernels.cuda.layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
 from spcatv.kernels.grid_layout import fits_a_box, lay_out
 from spcatv.kernels.numpy_fallback import ReferenceWorkspace
-from spcatv.kernels.workspace import (
-    ConcatWorkspace,
-    ExactShares,
-    GapShares,
-    LoadingTerms,
-    PlainState,
-    StepSizes,
-    Workspace,
-)
+from spcatv.kernels.workspace import ConcatWorkspace, LoadingTerms, StepSizes, Workspace
 from spcatv.structure import ConcatStructure, GridStructure, Structure
 from spcatv.structure.penalty import DualBall
 
@@ -43,7 +35,7 @@ N_LOOKED = 5
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
     """Return the fastest workspace on a GPU; a penalty without a kernel is computed on the CPU."""
     if terms.penalty.ball is None:
-        return HostWorkspace(structure, terms)
+        return ReferenceWorkspace(structure, terms, asarray=gpu_module().asarray)
     if _fits(structure):
         return GridGPUWorkspace(structure, terms, dtype)
     if isinstance(structure, ConcatStructure) and all(_fits(part) for part in structure.parts):
@@ -56,23 +48,23 @@ def _fits(structure: Structure) -> TypeGuard[GridStructure]:
     return fits_a_box(structure) and len(structure.cached(lay_out).strides) <= MOST_AXES
 
 
-class GPUWorkspace(CompiledWorkspace, ABC):
+class GPUWorkspace(CompiledWorkspace):
     """Base class of GPU workspaces: scalars in a table that recorded iterations read, and sums.
 
-    A subclass launches the kernels for its layout of v, bar, w and the dual variable.
+    A subclass launches the kernels for its layout of v, bar, w and the dual variable. Exact sums go over
+    `n_sums` items.
     """
 
-    _n: int  # features
-    _n_sums: int  # what exact sums go over
-    _y: Any
-    _v: Any
-    _w: Any  # minimiser of the last look
-    _dual: Any
-
     def __init__(
-        self, terms: LoadingTerms, dtype: npt.DTypeLike, isotropic: bool, source: str, n_axes: int = 0
+        self,
+        structure: Structure,
+        terms: LoadingTerms,
+        dtype: npt.DTypeLike,
+        source: str,
+        n_sums: int,
+        n_axes: int = 0,
     ) -> None:
-        super().__init__(terms, dtype, isotropic)
+        super().__init__(structure, terms, dtype)
         self._cupy = gpu_module()
         self._source = source, self._dtype.name, n_axes
         self._kernel("set_scalars")  # nothing can be compiled while a graph is recorded
@@ -82,21 +74,24 @@ class GPUWorkspace(CompiledWorkspace, ABC):
         self._looks: dict[int, Any] = {}  # looks at the gap, by side
         self._side = 0  # of two copies of the state, the present one
         self._penalty = _penalty_numbers(self._ball)
+        self._n, self._n_sums = structure.n_features, n_sums
+        self._sums = Sums(N_LOOKED, pieces_of(self._n))
+        self._pieces = self._sums.pieces()
 
     @abstractmethod
     def _iterate(self, rho: Any) -> None:
         """One primal and one dual step with the relaxation rho."""
 
     @abstractmethod
-    def _look(self, n_threads: int, sums: Any) -> None:
+    def _launch_look(self, n_threads: int, sums: Any) -> None:
         """w, and sums: smooth share, ``||w||^2``, slacks of v and w, sum of squares of the dual variable."""
 
     @abstractmethod
-    def _project(self, radius: np.float64) -> None:
+    def _launch_project(self, radius: np.float64) -> None:
         """Pull groups of the dual variable back into balls of a radius."""
 
     @abstractmethod
-    def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
+    def _launch_exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
         """``c A'dual``, and sums: ``h(Ax)``, its slack, sum of squares of the dual variable."""
 
     def _kernel(self, name: str) -> Any:
@@ -104,31 +99,17 @@ class GPUWorkspace(CompiledWorkspace, ABC):
 
     def _set_scalars(self, tau: float, sigma: float) -> None:
         """Put weights and step sizes into the table, unless they are there."""
-        if (self._terms.coupling, self._terms.threshold, tau, sigma) == self._in_table:
+        coupling, threshold = self._terms.coupling, self._terms.threshold
+        if (coupling, threshold, tau, sigma) == self._in_table:
             return
-        threshold = self._terms.threshold
-        values = (
-            self._terms.coupling,
-            threshold,
-            self._lower_bound(threshold),
-            tau,
-            self._lower_bound(tau * threshold),
-            tau * threshold,
-            1 / (1 + 2 * tau),
-            sigma,
-            *self._ball.step_factors(sigma),
-        )
-        self._kernel("set_scalars")((1,), (1,), (self._scalars, *self._typed(*values)))
-        self._in_table = self._terms.coupling, threshold, tau, sigma
+        bounds = self._lower_bound(tau * threshold), tau * threshold, 1 / (1 + 2 * tau)
+        values = coupling, threshold, self._lower_bound(threshold), tau, *bounds, sigma
+        numbers = self._typed(*values, *self._ball.step_factors(sigma))
+        self._kernel("set_scalars")((1,), (1,), (self._scalars, *numbers))
+        self._in_table = coupling, threshold, tau, sigma
 
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        self._y[...] = self._cupy.asarray(y)
-
-    def clear(self) -> None:
-        """Set v and the dual variable to zero."""
-        self._v.fill(0)
-        self._dual.fill(0)
+    def _write(self, name: str, values: FloatArray) -> None:
+        super()._write(name, self._cupy.asarray(values))
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations, as one graph."""
@@ -153,42 +134,30 @@ class GPUWorkspace(CompiledWorkspace, ABC):
                 run()
             return stream.end_capture()
 
-    def gap_shares(self) -> GapShares:
-        """Compute the gap of v and of w."""
-        coupling = self._terms.coupling
-        if self._in_table[:2] != (coupling, self._terms.threshold):
+    def _look(self) -> tuple[float, ...]:
+        if self._in_table[:2] != (self._terms.coupling, self._terms.threshold):
             self._set_scalars(0.0, 0.0)
-        sums = self._sums
         if self._side not in self._looks:
             self._looks[self._side] = self._recorded(1, self._take_sums)
         self._looks[self._side].launch()
-        smooth, squares, slack_v, slack_w, entries = sums.read().tolist()
-        return GapShares(coupling * slack_v, smooth, coupling * slack_w, squares, self._conjugate_of(entries))
+        *shares, squares = self._sums.read().tolist()
+        return (*shares, 0.5 * self._ball.curvature * squares)
 
     def _take_sums(self) -> None:
-        self._look(self._pieces.shape[1], self._pieces)
+        self._launch_look(self._pieces.shape[1], self._pieces)
         self._sums.add_up(self._pieces)
 
-    @cached_property
-    def _sums(self) -> Sums:
-        return Sums(N_LOOKED, pieces_of(self._n))
-
-    @cached_property
-    def _pieces(self) -> Any:
-        return self._sums.pieces()
-
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap in float64."""
-        pull, coupling = self._cupy.empty(self._n), self._terms.coupling
+    def _exact(self, use_minimizer: bool) -> tuple[FloatArray, float, float, float]:
         if self._ball.is_bounded:
-            self._project(np.float64(self._feasible_radius()))
-        x = self._w if use_minimizer else self._v
-        n_threads = pieces_of(self._n_sums)
-        value, slack, entries = summed(3, n_threads, partial(self._exact, x, pull, n_threads)).tolist()
-        return ExactShares(pull, coupling * value, coupling * slack, self._conjugate_of(entries))
-
-    def _conjugate_of(self, squares: float) -> float:
-        return 0.5 * self._ball.curvature * self._terms.coupling * squares
+            self._launch_project(np.float64(self._feasible_radius()))
+        pull, x, n_threads = (
+            self._cupy.empty(self._n),
+            self._w if use_minimizer else self._v,
+            pieces_of(self._n_sums),
+        )
+        run = partial(self._launch_exact, x, pull, n_threads)
+        value, slack, squares = summed(3, n_threads, run).tolist()
+        return pull, value, slack, 0.5 * self._ball.curvature * squares
 
 
 class GridGPUWorkspace(GPUWorkspace):
@@ -196,33 +165,26 @@ class GridGPUWorkspace(GPUWorkspace):
 
     def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         layout = structure.cached(box_on_gpu)
-        super().__init__(terms, dtype, structure.isotropic, "grid", layout.n_axes)
+        super().__init__(structure, terms, dtype, "grid", layout.n, layout.n_axes)
+        self._layout, self._box = layout, layout.arguments
+        self._typed_isotropic = np.int32(structure.isotropic)
         zeros, n_cells = self._cupy.zeros, layout.n_cells
-        self._n = self._n_sums = layout.n
-        self._layout = layout
-        self._box = layout.arguments
-        self._typed_isotropic = np.int32(self._isotropic)
         self._y, self._v, self._new_v, self._w = (zeros(n_cells, self._dtype) for _ in range(4))
         self._dual, self._new_dual = (zeros(layout.n_axes * n_cells, self._dtype) for _ in range(2))
 
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        self._put(y, self._y)
+    def _write(self, name: str, values: FloatArray) -> None:
+        if name == "_dual":
+            self._dual[self._layout.slot] = self._cupy.asarray(values).astype(self._dtype)
+            return
+        vector = self._cupy.asarray(values, dtype=np.float64)
+        launch(self._kernel("put"), self._n, *self._box[:2], vector, getattr(self, name))
 
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        self._put(v, self._v)
-        self._dual[self._layout.slot] = self._cupy.asarray(dual).astype(self._dtype)
-
-    def _put(self, vector: FloatArray, box: Any) -> None:
-        """Write one entry per feature into a box."""
-        vector = self._cupy.asarray(vector, dtype=np.float64)
-        launch(self._kernel("put"), self._n, *self._box[:2], vector, box)
-
-    def _picked(self, box: Any) -> FloatArray:
-        """Read one entry per feature from a box."""
+    def _read(self, name: str, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        if name == "_dual":
+            dual: FloatArray = self._dual[self._layout.slot]
+            return dual
         vector: FloatArray = self._cupy.empty(self._n)
-        launch(self._kernel("pick"), self._n, *self._box[:2], box, vector)
+        launch(self._kernel("pick"), self._n, *self._box[:2], getattr(self, name), vector)
         return vector
 
     def _iterate(self, rho: Any) -> None:
@@ -241,73 +203,54 @@ class GridGPUWorkspace(GPUWorkspace):
         self._dual, self._new_dual = self._new_dual, self._dual
         self._side = 1 - self._side
 
-    def _look(self, n_threads: int, sums: Any) -> None:
+    def _launch_look(self, n_threads: int, sums: Any) -> None:
         state = self._y, self._v, self._w, self._dual
         launch(self._kernel("look"), n_threads, *self._box, *state, self._scalars, sums[:2])
         edges = self._layout.edges, self._typed_isotropic, *self._penalty
         launch(self._kernel("slacks"), n_threads, *self._box, *edges, *state[1:], sums[2:])
 
-    def _project(self, radius: np.float64) -> None:
+    def _launch_project(self, radius: np.float64) -> None:
         launch(self._kernel("project"), self._n, *self._box, self._typed_isotropic, self._dual, radius)
 
-    def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
+    def _launch_exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
         scalars = np.float64(self._terms.coupling), pull, sums
         edges = self._layout.edges, self._typed_isotropic, *self._penalty
         launch(self._kernel("exact"), n_threads, *self._box, *edges, x, self._dual, *scalars)
 
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return self._picked(self._v)
 
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last look."""
-        return self._picked(self._w)
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return self._dual[self._layout.slot]
-
-
-class SparseGPUWorkspace(GPUWorkspace, PlainState):
+class SparseGPUWorkspace(GPUWorkspace):
     """Workspace over the sparse operator itself; works for every structure."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
-        super().__init__(terms, dtype, isotropic=True, source="sparse")
+        super().__init__(structure, terms, dtype, "sparse", structure.n_groups)
         zeros = self._cupy.zeros
         self._groups, self._rows, self._columns = structure.cached(operator_on_gpu)
-        self._n, self._n_sums = structure.n_features, structure.n_groups
         self._work_rows = (*self._rows[:2], self._rows[2].astype(self._dtype))
         self._work_columns = (*self._columns[:2], self._columns[2].astype(self._dtype))
         self._y, self._v, self._w, self._bar = (zeros(self._n, self._dtype) for _ in range(4))
         self._dual, self._moved = (zeros(structure.n_rows, self._dtype) for _ in range(2))
 
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        self._v[...] = self._cupy.asarray(v)
-        self._dual[...] = self._cupy.asarray(dual)
-
     def _iterate(self, rho: Any) -> None:
         state = self._y, self._v, self._bar, self._dual, self._scalars, rho
         launch(self._kernel("primal"), self._n, np.int32(self._n), *self._work_columns, *state)
-        rows = (*self._groups, *self._work_rows)
         moved = self._bar, self._dual, self._moved, self._scalars, rho
-        launch(self._kernel("dual"), self._n_sums, *rows, *moved)
+        launch(self._kernel("dual"), self._n_sums, *self._groups, *self._work_rows, *moved)
 
-    def _look(self, n_threads: int, sums: Any) -> None:
+    def _launch_look(self, n_threads: int, sums: Any) -> None:
         state = self._y, self._v, self._w, self._dual
         columns = (np.int32(self._n), *self._work_columns)
         launch(self._kernel("look"), n_threads, *columns, *state, self._scalars, sums[:2])
         rows = (*self._groups, *self._rows, *self._penalty)
         launch(self._kernel("slacks"), n_threads, *rows, *state[1:], sums[2:])
 
-    def _project(self, radius: np.float64) -> None:
+    def _launch_project(self, radius: np.float64) -> None:
         launch(self._kernel("project"), self._n_sums, *self._groups, self._dual, radius)
 
-    def _exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
+    def _launch_exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
         rows = (*self._groups, *self._rows, *self._penalty)
         launch(self._kernel("exact"), n_threads, *rows, x, self._dual, sums)
-        columns = (np.int32(self._n), *self._columns)
         coupling = np.float64(self._terms.coupling)
+        columns = (np.int32(self._n), *self._columns)
         launch(self._kernel("exact_pull"), self._n, *columns, self._dual, coupling, pull)
 
 
@@ -349,32 +292,3 @@ def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:
         function = gpu_kernel("exact_pull", "sparse")
         launch(function, len(out), np.int32(len(out)), *columns, dual, np.float64(1.0), out)
     return out
-
-
-class HostWorkspace(ReferenceWorkspace):
-    """NumPy workspace for vectors that lie on a GPU."""
-
-    def set_target(self, y: FloatArray) -> None:
-        """Take a new y."""
-        super().set_target(to_host(y))
-
-    def set_state(self, v: FloatArray, dual: FloatArray) -> None:
-        """Take v and a dual variable."""
-        super().set_state(to_host(v), to_host(dual))
-
-    def exact_shares(self, use_minimizer: bool) -> ExactShares:
-        """Shares of the exact gap."""
-        shares = super().exact_shares(use_minimizer)
-        return shares._replace(pull=gpu_module().asarray(shares.pull))
-
-    def get_v(self) -> FloatArray:
-        """Return the iterate v."""
-        return gpu_module().asarray(super().get_v())
-
-    def get_w(self) -> FloatArray:
-        """Return the minimiser w of the last `gap_shares`."""
-        return gpu_module().asarray(super().get_w())
-
-    def get_dual(self) -> FloatArray:
-        """Return the dual variable."""
-        return gpu_module().asarray(super().get_dual())
