@@ -93,17 +93,16 @@ def with_rows(group: Any, row_v: Any, row_w: Any, dual: Any, numbers: Any, isotr
 
 
 @inlined_kernel
-def with_group(sums: Any, group: Any, numbers: Any, isotropic: bool) -> Any:
-    """Add groups to sums of ``h(z) + h* - dual'z`` for v and for w, and of ``h(z)`` for both."""
+def add_group(sums: Any, group: Any, numbers: Any, isotropic: bool) -> None:
+    """Add groups to sums of ``h(z) + h* - dual'z`` for v and w, and of ``h(z)`` for both if there is room."""
     size_v, share_v, size_w, share_w = group
     cost_v = _penalty_of(square_root(size_v), numbers) if isotropic else size_v
     cost_w = _penalty_of(square_root(size_w), numbers) if isotropic else size_w
-    return (
-        sums[0] + lane_sum(share_v + cost_v),
-        sums[1] + lane_sum(share_w + cost_w),
-        sums[2] + lane_sum(cost_v),
-        sums[3] + lane_sum(cost_w),
-    )
+    sums[0] += lane_sum(share_v + cost_v)
+    sums[1] += lane_sum(share_w + cost_w)
+    if len(sums) > 2:
+        sums[2] += lane_sum(cost_v)
+        sums[3] += lane_sum(cost_w)
 
 
 @inlined_kernel

@@ -20,12 +20,12 @@ from spcatv.kernels.compiled import inlined_kernel
 from spcatv.kernels.compiled_workspace import (
     WORTH_SKIPPING,
     PlacedWorkspace,
+    add_group,
     aligned_zeros,
     into_ball,
     look_at,
     primal_step,
     surely_into_ball,
-    with_group,
     with_rows,
 )
 from spcatv.kernels.edge_layout import BLOCK, arrange, spread_blocks
@@ -138,7 +138,7 @@ def _smooth_shares(
 def _structured_shares(
     number: int, n_threads: int, work: Any, weight: Any, numbers: Any, together: int, sums: Any
 ) -> None:
-    """Sum ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` for both.
+    """Sum ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` if there is room.
 
     `numbers` has the precision of the computation, which is not lower than that of the state.
     """
@@ -146,7 +146,7 @@ def _structured_shares(
     zero = splat(numbers[0] - numbers[0])
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
-        totals = (0.0, 0.0, 0.0, 0.0)
+        own_sums = sums[k]
         for b in range(k * together, min((k + 1) * together, len(blocks))):
             block = blocks[b]
             for lane in range(0, BLOCK, LANE_BYTES // numbers.itemsize):
@@ -157,8 +157,7 @@ def _structured_shares(
                     row_v = _weighed(gather_as(v, head, e, numbers) - own_v, weight, e)
                     row_w = _weighed(gather_as(w, head, e, numbers) - own_w, weight, e)
                     group = with_rows(group, row_v, row_w, load_as(dual, e, numbers), numbers, isotropic)
-                totals = with_group(totals, group, numbers, isotropic)
-        sums[k, 0], sums[k, 1], sums[k, 2], sums[k, 3] = totals
+                add_group(own_sums, group, numbers, isotropic)
 
 
 @shared_kernel
@@ -249,10 +248,10 @@ class EdgeWorkspace(PlacedWorkspace):
         self._active = active if len(active) < WORTH_SKIPPING * len(self._all) else self._all
         return shares
 
-    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
         weight = self._weight if dtype == self._dtype else self._layout.weight
         numbers = self._numbers(dtype)
-        return self._sums(4, self._parts_with_slack(), _structured_shares, weight, numbers)
+        return self._sums(n_sums, self._parts_with_slack(), _structured_shares, weight, numbers)
 
     def _project(self) -> None:
         if self._ball.is_bounded:

@@ -22,11 +22,11 @@ from spcatv.kernels.compiled import inlined_kernel
 from spcatv.kernels.compiled_workspace import (
     WORTH_SKIPPING,
     PlacedWorkspace,
+    add_group,
     into_ball,
     look_at,
     primal_step,
     surely_into_ball,
-    with_group,
     with_rows,
 )
 from spcatv.kernels.grid_layout import CHUNK, Spans, lay_out, spread
@@ -213,14 +213,14 @@ def _smooth_shares(
 
 @shared_kernel
 def _structured_shares(number: int, n_threads: int, work: Any, weights: Any, numbers: Any, sums: Any) -> None:
-    """Sum ``h(Ax) + h*(dual) - dual'Ax`` of every slab for x = v and x = w, and ``h(Ax)`` for both.
+    """Sum ``h(Ax) + h*(dual) - dual'Ax`` of every slab for x = v and x = w, and ``h(Ax)`` if there is room.
 
     `weights` and `numbers` have the precision of the computation, which is not lower than that of the state.
     """
     (_, v, w, dual), (edge_bits, strides, isotropic), (start, stop, slab_ptr), bounds, _ = work
     zero = splat(numbers[0] - numbers[0])
     for slab in range(bounds[number], bounds[number + 1]):
-        totals = (0.0, 0.0, 0.0, 0.0)
+        own_sums = sums[slab]
         for s in range(slab_ptr[slab], slab_ptr[slab + 1]):
             for i in range(start[s], stop[s], LANE_BYTES // numbers.itemsize):
                 group = (zero, zero, zero, zero)
@@ -234,8 +234,7 @@ def _structured_shares(number: int, n_threads: int, work: Any, weights: Any, num
                     group = with_rows(
                         group, row_v, row_w, load_as(dual[axis], i, numbers), numbers, isotropic
                     )
-                totals = with_group(totals, group, numbers, isotropic)
-        sums[slab, 0], sums[slab, 1], sums[slab, 2], sums[slab, 3] = totals
+                add_group(own_sums, group, numbers, isotropic)
 
 
 @shared_kernel
@@ -329,9 +328,9 @@ class GridWorkspace(PlacedWorkspace):
         self._active = box.spans(active) if few else self._all
         return shares
 
-    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
         weights, spans = self._layout.axis_weights.astype(dtype), self._parts_with_slack()
-        return self._sums(4, spans, _structured_shares, weights, self._numbers(dtype))
+        return self._sums(n_sums, spans, _structured_shares, weights, self._numbers(dtype))
 
     def _project(self) -> None:
         if self._ball.is_bounded:

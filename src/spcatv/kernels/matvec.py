@@ -36,38 +36,131 @@ THREAD_ENTRIES = 1 << 20
 
 
 @inlined_kernel
-def _inner_products(
-    a: Any, b: Any, c: Any, d: Any, vector: Any, left: int, right: int
-) -> tuple[float, float, float, float]:
+def _four_rows(matrix: Any, index: Any, i: int) -> Any:
+    """Return four rows of ``matrix[index]`` from row i on; those beyond the last repeat it."""
+    last = len(index) - 1
+    b, c, d = index[min(i + 1, last)], index[min(i + 2, last)], index[min(i + 3, last)]
+    return matrix[index[i]], matrix[b], matrix[c], matrix[d]
+
+
+@inlined_kernel
+def _four_weights(weights: Any, i: int) -> Any:
+    """Return weights of the rows of `_four_rows`, zero for those beyond the last."""
+    n = len(weights)
+    q = weights[i + 1] if i + 1 < n else 0.0
+    r = weights[i + 2] if i + 2 < n else 0.0
+    return weights[i], q, r, weights[i + 3] if i + 3 < n else 0.0
+
+
+@inlined_kernel
+def _at(rows: Any, mean: Any, j: int) -> Any:
+    """Column j of four rows, less the mean if there is one."""
+    x, y, z, w = rows[0][j], rows[1][j], rows[2][j], rows[3][j]
+    return (x, y, z, w) if mean is None else (x - mean[j], y - mean[j], z - mean[j], w - mean[j])
+
+
+@inlined_kernel
+def _lanes_at(rows: Any, mean: Any, j: int) -> Any:
+    """Lanes of `_at` from column j on."""
+    x, y, z, w = load_wide(rows[0], j), load_wide(rows[1], j), load_wide(rows[2], j), load_wide(rows[3], j)
+    if mean is None:
+        return x, y, z, w
+    middle = load_wide(mean, j)
+    return x - middle, y - middle, z - middle, w - middle
+
+
+@inlined_kernel
+def _plus(sums: Any, entries: Any, x: Any) -> Any:
+    """Return ``sums + entries * x`` for four rows."""
+    p, q = sums[0] + entries[0] * x, sums[1] + entries[1] * x
+    return p, q, sums[2] + entries[2] * x, sums[3] + entries[3] * x
+
+
+@inlined_kernel
+def _lane_sums(sums: Any) -> Any:
+    return lane_sum(sums[0]), lane_sum(sums[1]), lane_sum(sums[2]), lane_sum(sums[3])
+
+
+@inlined_kernel
+def _splats(weights: Any) -> Any:
+    return splat(weights[0]), splat(weights[1]), splat(weights[2]), splat(weights[3])
+
+
+@inlined_kernel
+def _combined(total: Any, weights: Any, entries: Any) -> Any:
+    """Return ``total + weights'entries`` for four rows."""
+    total = total + weights[0] * entries[0] + weights[1] * entries[1]
+    return total + weights[2] * entries[2] + weights[3] * entries[3]
+
+
+@inlined_kernel
+def _inner_products(rows: Any, vector: Any, left: int, right: int) -> Any:
     """Inner products of four rows with a vector, on some of the columns."""
     whole = right - (right - left) % WIDE
-    p, q, r, s = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    zero = splat(0.0)
+    wide = zero, zero, zero, zero
     for j in range(left, whole, WIDE):
         x = load_wide(vector, j)
         # most loadings are zero, and their columns are not read
         if any_nonzero(x):
-            p = p + load_wide(a, j) * x
-            q = q + load_wide(b, j) * x
-            r = r + load_wide(c, j) * x
-            s = s + load_wide(d, j) * x
-    sums = lane_sum(p), lane_sum(q), lane_sum(r), lane_sum(s)
+            wide = _plus(wide, _lanes_at(rows, None, j), x)
+    sums = _lane_sums(wide)
     for j in range(whole, right):
-        x = vector[j]
-        sums = sums[0] + a[j] * x, sums[1] + b[j] * x, sums[2] + c[j] * x, sums[3] + d[j] * x
+        sums = _plus(sums, _at(rows, None, j), vector[j])
     return sums
 
 
 @inlined_kernel
-def _add_multiples(
-    a: Any, b: Any, c: Any, d: Any, p: float, q: float, r: float, s: float, out: Any, left: int, right: int
-) -> None:
-    """``out += p a + q b + r c + s d`` on some of the columns."""
+def _three_inner_products(rows: Any, mean: Any, u: Any, v: Any, w: Any, left: int, right: int) -> Any:
+    """Inner products of four centred rows with three vectors, on some of the columns."""
     whole = right - (right - left) % WIDE
+    zero = splat(0.0)
+    with_u, with_v, with_w = (zero, zero, zero, zero), (zero, zero, zero, zero), (zero, zero, zero, zero)
     for j in range(left, whole, WIDE):
-        total = load_wide(out, j) + splat(p) * load_wide(a, j) + splat(q) * load_wide(b, j)
-        store(out, j, total + splat(r) * load_wide(c, j) + splat(s) * load_wide(d, j))
+        x, y, z = load_wide(u, j), load_wide(v, j), load_wide(w, j)
+        if any_nonzero(x) or any_nonzero(y) or any_nonzero(z):
+            entries = _lanes_at(rows, mean, j)
+            with_u, with_v, with_w = (
+                _plus(with_u, entries, x),
+                _plus(with_v, entries, y),
+                _plus(with_w, entries, z),
+            )
+    of_u, of_v, of_w = _lane_sums(with_u), _lane_sums(with_v), _lane_sums(with_w)
     for j in range(whole, right):
-        out[j] += p * a[j] + q * b[j] + r * c[j] + s * d[j]
+        entries = _at(rows, mean, j)
+        of_u, of_v, of_w = _plus(of_u, entries, u[j]), _plus(of_v, entries, v[j]), _plus(of_w, entries, w[j])
+    return of_u, of_v, of_w
+
+
+@inlined_kernel
+def _add_multiples(rows: Any, weights: Any, out: Any, left: int, right: int) -> None:
+    """``out += weights'rows`` on some of the columns."""
+    whole = right - (right - left) % WIDE
+    wide = _splats(weights)
+    for j in range(left, whole, WIDE):
+        store(out, j, _combined(load_wide(out, j), wide, _lanes_at(rows, None, j)))
+    for j in range(whole, right):
+        out[j] = _combined(out[j], weights, _at(rows, None, j))
+
+
+@inlined_kernel
+def _add_three_multiples(
+    rows: Any, mean: Any, weights: Any, u: Any, v: Any, w: Any, left: int, right: int
+) -> None:
+    """Add three weighted sums of four centred rows to u, v and w, on some of the columns."""
+    whole = right - (right - left) % WIDE
+    of_u, of_v, of_w = weights
+    wide_u, wide_v, wide_w = _splats(of_u), _splats(of_v), _splats(of_w)
+    for j in range(left, whole, WIDE):
+        entries = _lanes_at(rows, mean, j)
+        store(u, j, _combined(load_wide(u, j), wide_u, entries))
+        store(v, j, _combined(load_wide(v, j), wide_v, entries))
+        store(w, j, _combined(load_wide(w, j), wide_w, entries))
+    for j in range(whole, right):
+        entries = _at(rows, mean, j)
+        u[j] = _combined(u[j], of_u, entries)
+        v[j] = _combined(v[j], of_v, entries)
+        w[j] = _combined(w[j], of_w, entries)
 
 
 @inlined_kernel
@@ -75,8 +168,7 @@ def _rows_times(matrix: Any, index: Any, vector: Any, out: Any, left: int, right
     """``out += matrix[index] @ vector`` on some of the columns."""
     n = len(index)
     for i in range(0, n, 4):
-        b, c, d = index[min(i + 1, n - 1)], index[min(i + 2, n - 1)], index[min(i + 3, n - 1)]
-        sums = _inner_products(matrix[index[i]], matrix[b], matrix[c], matrix[d], vector, left, right)
+        sums = _inner_products(_four_rows(matrix, index, i), vector, left, right)
         for k in range(min(4, n - i)):
             out[i + k] += sums[k]
 
@@ -84,17 +176,10 @@ def _rows_times(matrix: Any, index: Any, vector: Any, out: Any, left: int, right
 @inlined_kernel
 def _rows_weighted(matrix: Any, index: Any, weights: Any, out: Any, left: int, right: int) -> None:
     """``out += matrix[index].T @ weights`` on some of the columns."""
-    n = len(index)
-    for i in range(0, n, 4):
-        b, c, d = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
-        # rows beyond the last repeat it with weight zero
-        q = weights[b] if i + 1 < n else 0.0
-        r = weights[c] if i + 2 < n else 0.0
-        s = weights[d] if i + 3 < n else 0.0
-        if weights[i] == 0.0 and q == 0.0 and r == 0.0 and s == 0.0:
-            continue
-        rows = matrix[index[i]], matrix[index[b]], matrix[index[c]], matrix[index[d]]
-        _add_multiples(rows[0], rows[1], rows[2], rows[3], weights[i], q, r, s, out, left, right)
+    for i in range(0, len(index), 4):
+        p, q, r, s = _four_weights(weights, i)
+        if p != 0.0 or q != 0.0 or r != 0.0 or s != 0.0:
+            _add_multiples(_four_rows(matrix, index, i), (p, q, r, s), out, left, right)
 
 
 @shared_kernel
@@ -181,129 +266,32 @@ def _there_and_back_panels(
             _rows_weighted(matrix, rows, block[: len(rows)], out, k * PANEL, min((k + 1) * PANEL, n_columns))
 
 
-@inlined_kernel
-def _three_inner_products(
-    a: Any, b: Any, c: Any, d: Any, mean: Any, u: Any, v: Any, w: Any, left: int, right: int, out: Any
-) -> None:
-    """Add the inner products of four centred rows with three vectors, on some columns, to `out` (4, 3)."""
-    whole = right - (right - left) % WIDE
-    au, bu, cu, du = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    av, bv, cv, dv = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    aw, bw, cw, dw = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    for j in range(left, whole, WIDE):
-        x, y, z = load_wide(u, j), load_wide(v, j), load_wide(w, j)
-        if any_nonzero(x) or any_nonzero(y) or any_nonzero(z):
-            middle = load_wide(mean, j)
-            p, q = load_wide(a, j) - middle, load_wide(b, j) - middle
-            r, s = load_wide(c, j) - middle, load_wide(d, j) - middle
-            au, bu, cu, du = au + p * x, bu + q * x, cu + r * x, du + s * x
-            av, bv, cv, dv = av + p * y, bv + q * y, cv + r * y, dv + s * y
-            aw, bw, cw, dw = aw + p * z, bw + q * z, cw + r * z, dw + s * z
-    out[0, 0] += lane_sum(au)
-    out[1, 0] += lane_sum(bu)
-    out[2, 0] += lane_sum(cu)
-    out[3, 0] += lane_sum(du)
-    out[0, 1] += lane_sum(av)
-    out[1, 1] += lane_sum(bv)
-    out[2, 1] += lane_sum(cv)
-    out[3, 1] += lane_sum(dv)
-    out[0, 2] += lane_sum(aw)
-    out[1, 2] += lane_sum(bw)
-    out[2, 2] += lane_sum(cw)
-    out[3, 2] += lane_sum(dw)
-    for j in range(whole, right):
-        for i in range(4):
-            row = (a, b, c, d)[i]
-            x = row[j] - mean[j]
-            out[i, 0] += x * u[j]
-            out[i, 1] += x * v[j]
-            out[i, 2] += x * w[j]
-
-
-@inlined_kernel
-def _add_three_multiples(
-    a: Any, b: Any, c: Any, d: Any, mean: Any, weights: Any, u: Any, v: Any, w: Any, left: int, right: int
-) -> None:
-    """``[u v w] += [a b c d] weights`` for four centred rows and weights (4, 3), on some of the columns."""
-    whole = right - (right - left) % WIDE
-    au, bu, cu, du = weights[0, 0], weights[1, 0], weights[2, 0], weights[3, 0]
-    av, bv, cv, dv = weights[0, 1], weights[1, 1], weights[2, 1], weights[3, 1]
-    aw, bw, cw, dw = weights[0, 2], weights[1, 2], weights[2, 2], weights[3, 2]
-    for j in range(left, whole, WIDE):
-        middle = load_wide(mean, j)
-        p, q = load_wide(a, j) - middle, load_wide(b, j) - middle
-        r, s = load_wide(c, j) - middle, load_wide(d, j) - middle
-        x = load_wide(u, j) + splat(au) * p + splat(bu) * q
-        store(u, j, x + splat(cu) * r + splat(du) * s)
-        y = load_wide(v, j) + splat(av) * p + splat(bv) * q
-        store(v, j, y + splat(cv) * r + splat(dv) * s)
-        z = load_wide(w, j) + splat(aw) * p + splat(bw) * q
-        store(w, j, z + splat(cw) * r + splat(dw) * s)
-    for j in range(whole, right):
-        p, q, r, s = a[j] - mean[j], b[j] - mean[j], c[j] - mean[j], d[j] - mean[j]
-        u[j] += au * p + bu * q + cu * r + du * s
-        v[j] += av * p + bv * q + cv * r + dv * s
-        w[j] += aw * p + bw * q + cw * r + dw * s
-
-
 @kernel
-def _there_and_back_three(
-    matrix: Any, index: Any, mean: Any, vectors: Any, shift: Any, scores: Any, out: Any
-) -> None:
-    """``S = M V' - shift`` and ``out += S'M`` for three vectors and ``M = matrix[index] - 1 mean'``.
+def _there_and_back_three(matrix: Any, index: Any, mean: Any, vectors: Any, scores: Any, out: Any) -> None:
+    """``scores += V M'`` and ``out += scores M`` for three vectors V and ``M = matrix[index] - 1 mean'``.
 
     Blocks of rows go through panels of columns twice, the second time from a cache.
     """
-    n, n_columns = len(index), len(mean)
+    n_columns = len(mean)
     height = max(4, BLOCK_ENTRIES // 2 // n_columns // 4 * 4)
-    group = np.empty((4, 3))
-    block = np.empty((height, 3))
-    for first in range(0, n, height):
-        last = min(first + height, n)
-        block[:] = 0.0
+    for first in range(0, len(index), height):
+        own = index[first : first + height]
+        s, t, r = scores[0, first:][: len(own)], scores[1, first:][: len(own)], scores[2, first:][: len(own)]
         for left in range(0, n_columns, PANEL):
             right = min(left + PANEL, n_columns)
-            for i in range(first, last, 4):
-                b, c, d = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
-                group[:] = 0.0
-                _three_inner_products(
-                    matrix[index[i]],
-                    matrix[index[b]],
-                    matrix[index[c]],
-                    matrix[index[d]],
-                    mean,
-                    vectors[0],
-                    vectors[1],
-                    vectors[2],
-                    left,
-                    right,
-                    group,
-                )
-                for k in range(min(4, last - i)):
-                    block[i - first + k] += group[k]
-        block[: last - first] -= shift[first:last]
-        scores[first:last] = block[: last - first]
+            for i in range(0, len(own), 4):
+                rows = _four_rows(matrix, own, i)
+                sums = _three_inner_products(rows, mean, vectors[0], vectors[1], vectors[2], left, right)
+                for k in range(min(4, len(own) - i)):
+                    s[i + k] += sums[0][k]
+                    t[i + k] += sums[1][k]
+                    r[i + k] += sums[2][k]
         for left in range(0, n_columns, PANEL):
             right = min(left + PANEL, n_columns)
-            for i in range(first, last, 4):
-                b, c, d = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
-                # rows beyond the last repeat it with weight zero
-                group[:] = 0.0
-                for k in range(min(4, last - i)):
-                    group[k] = block[i - first + k]
-                _add_three_multiples(
-                    matrix[index[i]],
-                    matrix[index[b]],
-                    matrix[index[c]],
-                    matrix[index[d]],
-                    mean,
-                    group,
-                    out[0],
-                    out[1],
-                    out[2],
-                    left,
-                    right,
-                )
+            for i in range(0, len(own), 4):
+                weights = _four_weights(s, i), _four_weights(t, i), _four_weights(r, i)
+                rows = _four_rows(matrix, own, i)
+                _add_three_multiples(rows, mean, weights, out[0], out[1], out[2], left, right)
 
 
 # Rows and columns that go through `column_moments` together: the statistics of the columns stay in the
@@ -449,23 +437,20 @@ def there_and_back_many(
     matrix, index, mean = map(read_only, (matrix, index, mean))
     n_vectors = len(vectors)
     n_padded = -(-n_vectors // 3) * 3
-    padded = np.zeros((n_padded, n_columns))
+    padded, scores = np.zeros((n_padded, n_columns)), np.zeros((n_padded, n_rows))
     padded[:n_vectors] = vectors
-    offset = np.zeros((n_rows, n_padded))
-    offset[:, :n_vectors] = shift
-    padded, offset = read_only(padded), read_only(offset)
-    scores = np.empty((n_rows, n_padded))
+    np.negative(shift.T, out=scores[:n_vectors])
     n_blocks = max(1, min(MANY_BLOCKS, n_rows * n_columns // THREAD_ENTRIES))
     height = 4 * -(-n_rows // (4 * n_blocks))
 
     def add(rows: slice, out: FloatArray) -> None:
         for k in range(0, n_padded, 3):
             three = slice(k, k + 3)
-            own = index[rows], mean, padded[three], offset[rows, three]
-            _there_and_back_three(matrix, *own, scores[rows, three], out[three])
+            own = index[rows], mean, read_only(padded[three])
+            _there_and_back_three(matrix, *own, scores[three, rows], out[three])
 
     total = _sum_of_blocks(add, n_rows, height, (n_padded, n_columns))
-    return scores[:, :n_vectors], total[:n_vectors]
+    return np.ascontiguousarray(scores[:n_vectors].T), total[:n_vectors]
 
 
 def column_moments(matrix: FloatArray, index: IntArray, center: bool) -> tuple[FloatArray, FloatArray]:

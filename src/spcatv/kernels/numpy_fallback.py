@@ -61,11 +61,11 @@ class ReferenceWorkspace(CPUWorkspace):
         smooth = ((self._v - self._w) ** 2 + self._terms.threshold * np.abs(self._v) - b * self._v).sum()
         return float(smooth), float(self._w @ self._w)
 
-    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
         structure, penalty = self._structure, self._terms.penalty
         rows = [structure.forward(x) for x in (self._v, self._w)]
         slacks = [penalty.slack(structure, one, self._dual) for one in rows]
-        return (*slacks, *(penalty.value(structure, one) for one in rows))
+        return (*slacks, *(penalty.value(structure, one) for one in rows))[:n_sums]
 
     def _project(self) -> None:
         self._dual = self._terms.penalty.project(self._structure, self._dual)

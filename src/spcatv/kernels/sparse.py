@@ -93,13 +93,13 @@ class SparseWorkspace(CompiledWorkspace, CPUWorkspace):
         scalars = self._typed(0, 0.5, coupling, self._lower_bound(threshold), threshold)
         return _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
 
-    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
         rows, dual, numbers = self._rows, self._dual.astype(dtype, copy=False), self._ball.value_factors()
         if dtype != self._dtype:
             rows = _csr_parts(self._structure.matrix, dtype)
         vectors = (x.astype(dtype, copy=False) for x in (self._v, self._w))
         of_v, of_w = (structured_sums(self._group_ptr, rows, x, dual, numbers) for x in vectors)
-        return of_v[1], of_w[1], of_v[0], of_w[0]
+        return (of_v[1], of_w[1], of_v[0], of_w[0])[:n_sums]
 
     def _project(self) -> None:
         if self._ball.is_bounded:

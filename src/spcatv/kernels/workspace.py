@@ -164,8 +164,8 @@ class CPUWorkspace(Workspace):
         """Compute w; return the smooth share of the gap of v, and ``||w||^2``."""
 
     @abstractmethod
-    def _structured(self, dtype: np.dtype[Any]) -> tuple[float, ...]:
-        """Return ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` of both.
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+        """Return ``h(Ax) + h*(dual) - dual'Ax`` for x = v and x = w, and ``h(Ax)`` of both if `n_sums` is 4.
 
         They are computed in a precision that is not lower than that of the state.
         """
@@ -184,11 +184,11 @@ class CPUWorkspace(Workspace):
 
     def _look(self) -> tuple[float, ...]:
         smooth = self._smooth()
-        return (*smooth, *self._structured(self._dtype)[:2], self._conjugate())
+        return (*smooth, *self._structured(self._dtype, 2), self._conjugate())
 
     def _exact(self, use_minimizer: bool) -> tuple[FloatArray, float, float, float]:
         self._project()
-        sums = self._structured(np.dtype(np.float64))
+        sums = self._structured(np.dtype(np.float64), 4)
         return self._pull(), sums[2 + use_minimizer], sums[use_minimizer], self._conjugate()
 
 
