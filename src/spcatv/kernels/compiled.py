@@ -47,7 +47,8 @@ def inlined_kernel(function: F) -> F:
     one that was compiled alone, or one that was compiled with a caller, which may add in another order.
     """
     # These functions own no arrays. Without `_nrt=False` each call would count references to its arguments,
-    # in memory that all threads share: they would wait for each other.
+    # in memory that all threads share: they would wait for each other. They must not
+    # return arrays to other kernels.
     return njit(forceinline=True, fastmath=FAST_MATH, _nrt=False, **OPTIONS)(function)
 
 

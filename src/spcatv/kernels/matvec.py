@@ -37,7 +37,10 @@ THREAD_ENTRIES = 1 << 20
 
 @inlined_kernel
 def _four_rows(matrix: Any, index: Any, i: int) -> Any:
-    """Return four rows of ``matrix[index]`` from row i on; those beyond the last repeat it."""
+    """Return four rows of ``matrix[index]`` from row i on; those beyond the last repeat it.
+
+    Only inlined kernels may call it: in others, an array that is returned without a reference would be freed.
+    """
     last = len(index) - 1
     b, c, d = index[min(i + 1, last)], index[min(i + 2, last)], index[min(i + 3, last)]
     return matrix[index[i]], matrix[b], matrix[c], matrix[d]
@@ -111,8 +114,12 @@ def _inner_products(rows: Any, vector: Any, left: int, right: int) -> Any:
 
 
 @inlined_kernel
-def _three_inner_products(rows: Any, mean: Any, u: Any, v: Any, w: Any, left: int, right: int) -> Any:
+def _three_inner_products(
+    matrix: Any, index: Any, i: int, mean: Any, vectors: Any, left: int, right: int
+) -> Any:
     """Inner products of four centred rows with three vectors, on some of the columns."""
+    rows = _four_rows(matrix, index, i)
+    u, v, w = vectors[0], vectors[1], vectors[2]
     whole = right - (right - left) % WIDE
     zero = splat(0.0)
     with_u, with_v, with_w = (zero, zero, zero, zero), (zero, zero, zero, zero), (zero, zero, zero, zero)
@@ -145,9 +152,11 @@ def _add_multiples(rows: Any, weights: Any, out: Any, left: int, right: int) -> 
 
 @inlined_kernel
 def _add_three_multiples(
-    rows: Any, mean: Any, weights: Any, u: Any, v: Any, w: Any, left: int, right: int
+    matrix: Any, index: Any, i: int, mean: Any, weights: Any, out: Any, left: int, right: int
 ) -> None:
-    """Add three weighted sums of four centred rows to u, v and w, on some of the columns."""
+    """Add three weighted sums of four centred rows to `out`, on some of the columns."""
+    rows = _four_rows(matrix, index, i)
+    u, v, w = out[0], out[1], out[2]
     whole = right - (right - left) % WIDE
     of_u, of_v, of_w = weights
     wide_u, wide_v, wide_w = _splats(of_u), _splats(of_v), _splats(of_w)
@@ -280,8 +289,7 @@ def _there_and_back_three(matrix: Any, index: Any, mean: Any, vectors: Any, scor
         for left in range(0, n_columns, PANEL):
             right = min(left + PANEL, n_columns)
             for i in range(0, len(own), 4):
-                rows = _four_rows(matrix, own, i)
-                sums = _three_inner_products(rows, mean, vectors[0], vectors[1], vectors[2], left, right)
+                sums = _three_inner_products(matrix, own, i, mean, vectors, left, right)
                 for k in range(min(4, len(own) - i)):
                     s[i + k] += sums[0][k]
                     t[i + k] += sums[1][k]
@@ -290,8 +298,7 @@ def _there_and_back_three(matrix: Any, index: Any, mean: Any, vectors: Any, scor
             right = min(left + PANEL, n_columns)
             for i in range(0, len(own), 4):
                 weights = _four_weights(s, i), _four_weights(t, i), _four_weights(r, i)
-                rows = _four_rows(matrix, own, i)
-                _add_three_multiples(rows, mean, weights, out[0], out[1], out[2], left, right)
+                _add_three_multiples(matrix, own, i, mean, weights, out, left, right)
 
 
 # Rows and columns that go through `column_moments` together: the statistics of the columns stay in the
