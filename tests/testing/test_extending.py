@@ -126,17 +126,11 @@ def data() -> tuple[Patch, str]:
 
 def image_format() -> tuple[Patch, str]:
     pytest.importorskip("nilearn")
-    code = shown("images/test_image_formats.py", "SHAPE = (5, 4, 3)", "@pytest.fixture")
-    imports = """\
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import ClassVar
-import numpy as np
-from spcatv.images.spaces.base import Opened, Samples, Space, VoxelSet, consecutive_runs
-from spcatv.structure import grid
-"""
+    whole = shown("images/test_image_formats.py", "from dataclasses", "@pytest.fixture")
+    tests_alone = ("import pytest", "pytest.", "from spcatv import", "from spcatv.images import")
+    code = "".join(line for line in whole.splitlines(True) if not line.startswith(tests_alone))
     patch: Patch = {
-        "images/spaces/numbers.py": imports + code,
+        "images/spaces/numbers.py": code,
         "images/spaces/__init__.py": (
             "SPACES: tuple[type[Space], ...] = (",
             "from spcatv.images.spaces.numbers import TextSpace\n\n"
@@ -151,7 +145,7 @@ from spcatv.structure import grid
             np.savetxt(image, X[:3, :].reshape(1, -1) + number)
         model = spcatv.ImageSPCATV(1).fit(images)
         assert model.space_.kind == "text"
-        assert spcatv.ImageSPCATV.load(model.save(folder / "images")).space_.kind == "text"
+        assert spcatv.ImageSPCATV.load(model.save(folder / "of_images")).space_.kind == "text"
     """,
     )
 
