@@ -17,30 +17,14 @@ from spcatv.structure import Structure, concat, grid, icosphere, mesh
 
 @dataclass(frozen=True)
 class Case:
-    """A data set that every worker process opens for itself.
-
-    Attributes
-    ----------
-    title : str
-        For tables.
-    path : Path
-        X, a ``.npy`` file of float32.
-    shape : tuple of int
-        Rows and columns of X.
-    structure : Structure
-        Of the columns; its operator is not computed yet.
-    mask : ndarray of bool or None
-        For volumes and images.
-    alpha : float
-        Strength of the penalty, absolute.
-    """
+    """A data set that every worker process opens for itself."""
 
     title: str
-    path: Path
+    path: Path  # X, a .npy file of float32
     shape: tuple[int, int]
-    structure: Structure
-    mask: np.ndarray | None = None
-    alpha: float = SETTING["alpha"]
+    structure: Structure  # its operator is not computed yet
+    mask: np.ndarray | None = None  # of volumes and images
+    alpha: float = SETTING["alpha"]  # absolute
 
     @property
     def small(self) -> Structure:

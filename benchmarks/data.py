@@ -69,13 +69,7 @@ def standardised(X: np.ndarray) -> np.ndarray:
 
 
 def real(file: str) -> dict[str, np.ndarray]:
-    """Return the arrays of a real data file, X in its own unit.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    """
+    """Return the arrays of a real data file, X in its own unit, or raise FileNotFoundError."""
     with np.load(REAL_DATA / file, allow_pickle=False) as archive:
         arrays = {key: archive[key] for key in archive.files}
     if "scale" in arrays:

@@ -70,18 +70,8 @@ def _status_bytes(field: str) -> int | None:
 
 
 class Meter:
-    """Seconds, processor seconds and peak memory of the process in a ``with`` block.
+    """Seconds, processor seconds and peak memory in bytes (`mark`; beyond what was held before: `bytes`).
 
-    Attributes
-    ----------
-    seconds, processor : float
-    mark : int
-        Peak memory in bytes.
-    bytes : int
-        Peak memory beyond what the process held before.
-
-    Notes
-    -----
     Linux keeps the high-water mark of a process in ``VmHWM`` and lets it be reset. ``ru_maxrss`` is
     the same figure, but it includes the process that started this one; it is used on other systems only.
     """

@@ -22,24 +22,12 @@ N_COMPONENTS = 3
 
 @dataclass(frozen=True)
 class Options:
-    """Amount of work.
+    """Amount of work."""
 
-    Attributes
-    ----------
-    scratch : Path
-        Folder for data that workers read; it is removed at the end.
-    quick : bool
-        A minute for the suite: few data sets, small files, no slow peers.
-    repeats : int
-        Rounds of interleaved measurements; the minimum counts.
-    disk : float
-        Gigabytes of the file of the section `disk`.
-    """
-
-    scratch: Path
-    quick: bool = False
-    repeats: int = 3
-    disk: float = 5.0
+    scratch: Path  # folder for data that workers read; it is removed at the end
+    quick: bool = False  # few data sets, small files, no slow peers
+    repeats: int = 3  # rounds of interleaved measurements; the minimum counts
+    disk: float = 5.0  # gigabytes of the file of the section `disk`
 
     @property
     def limit(self) -> float:

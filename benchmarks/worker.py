@@ -81,23 +81,15 @@ class Worker:
 
 @dataclass
 class Entrant:
-    """One job with one request in a race, and its answers (dictionaries with "seconds").
-
-    Attributes
-    ----------
-    optional : bool
-        An error of the job becomes its note.
-    note : str
-        Why there are no answers, such as "> 60 s".
-    """
+    """One job with one request in a race, and its answers (dictionaries with "seconds")."""
 
     name: str
     worker: Worker
     request: tuple[Any, ...] = ()
     limit: float = LIMIT
-    optional: bool = False
+    optional: bool = False  # an error of the job becomes its note
     runs: list[dict[str, Any]] = field(default_factory=list)
-    note: str = ""
+    note: str = ""  # why there are no answers, such as "> 60 s"
 
     @property
     def seconds(self) -> float | None:

@@ -82,12 +82,7 @@ def on_full_box(problem: LoadingProblem, mask: np.ndarray) -> LoadingProblem:
 
 
 class Judge:
-    """Scores answers to one problem.
-
-    Parameters
-    ----------
-    problem : LoadingProblem
-    """
+    """Scores answers to one problem."""
 
     def __init__(self, problem: LoadingProblem) -> None:
         self.problem = problem

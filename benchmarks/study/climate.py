@@ -1,6 +1,7 @@
-"""Beside xeofs on the data of the El Nino example: ``pip install xeofs``, ``python -m benchmarks.climate``.
+"""Beside xeofs on the data of the El Nino example: ``python -m benchmarks.study.climate``.
 
-Times are processor time, so that other work on the machine matters little.
+xeofs is not among the dependencies: ``pip install xeofs``. Times are processor time, so that other work on the
+machine matters little.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from spcatv import SPCATV
 from spcatv._util.threads import one_blas_thread
 from spcatv.xarray import XarraySPCATV
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "plot_el_nino.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plot_el_nino.py"
 N_MODES, ZEROS, N_REPEATS = 2, 0.9, 5
 FIRST_ALPHA = 1e-4  # of the search for the strength of SparsePCA
 Fit = Callable[[Any], tuple[Any, Any]]
