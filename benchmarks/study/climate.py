@@ -1,7 +1,7 @@
 """Beside xeofs on the data of the El Nino example: ``python -m benchmarks.study.climate``.
 
-xeofs is not among the dependencies: ``pip install xeofs``. Times are processor time, so that other work on the
-machine matters little.
+xeofs is not among the dependencies: ``pip install xeofs``. Times are processor time, so that other work on
+the machine matters little.
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ def _add_filters(parser: Parser) -> None:
 
 def _add_number(add: Add) -> None:
     add("-k --n-components K", integer(word="auto"),
-        "number of components; auto: those that stand out in held-out samples", FIT.n_components)
+        "number of components; auto: those that stand out of noise", FIT.n_components)
     add("--max-components K", integer(),
         "largest number of --n-components auto (default: 10, or half the samples if fewer)")
 

@@ -113,7 +113,8 @@ def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
         warn_user(
             f"n_components={estimator.n_components} is more than the rank of the data, which is {most} at "
             f"most ({n_samples} samples{', centred' if estimator.center else ''}, {n_features} features): "
-            f"{explain} can explain all of the variance. Further ones re-split this variance or are empty.",
+            f"{explain} can explain all of the variance. Further ones re-split this variance or are empty: "
+            f"lower n_components to {most}.",
             ComponentCountWarning,
         )
 
