@@ -196,17 +196,18 @@ def contributing(folder):
 
 
 def cli(folder):
+    fields(folder)
     write_volumes(folder, "maps/sub-{:02d}.nii.gz")
     write_bids(folder)
     places = np.argwhere(np.ones((8, 9)))
-    fields = signals(N_SAMPLES, places)
-    np.save(folder / "sst.npy", fields.reshape(N_SAMPLES, 8, 9))
+    values = signals(N_SAMPLES, places)
+    np.save(folder / "sst.npy", values.reshape(N_SAMPLES, 8, 9))
     large = signals(6, np.argwhere(np.ones((100, 100))))
     np.savetxt(folder / "X.csv", large, delimiter=",", fmt="%.4g")
     ocean = np.ones((8, 9), dtype=bool)
     ocean[:2, :3] = False
     np.save(folder / "ocean.npy", ocean)
-    np.save(folder / "X.npy", fields[:, ocean.ravel()])
+    np.save(folder / "X.npy", values[:, ocean.ravel()])
     return {}
 
 
@@ -249,6 +250,19 @@ def report(folder):
     X = signals(N_SAMPLES, np.argwhere(np.ones((8, 9))))
     model = SPCATV(2, structure=(8, 9)).fit(X)
     return {"model": model, "X": X, "diagnosis": people["diagnosis"], "age": people["age"]}
+
+
+def figures(folder):
+    """A fitted model of fields, and one of images."""
+    from spcatv import ImageSPCATV
+
+    volumes(folder)
+    images = ImageSPCATV(1, mask=str(folder / "gm_mask.nii.gz"))
+    places = np.argwhere(np.ones((8, 9)))
+    return {
+        "model": SPCATV(2, structure=(8, 9)).fit(signals(N_SAMPLES, places)),
+        "images": images.fit(str(folder / "derivatives" / "sub-*_gm.nii.gz")),
+    }
 
 
 def model_folder(folder):
@@ -300,6 +314,7 @@ def fields(folder):
     coords = {"time": np.arange(30), "lat": np.arange(-75.0, 76, 30), "lon": np.arange(0.0, 360, 30)}
     sst = xr.DataArray(values, coords, ("time", "lat", "lon"), name="sst")
     sst.to_netcdf(folder / "sst.nc", engine="scipy")
+    sst[:4].to_netcdf(folder / "new.nc", engine="scipy")
     return {"sst": sst, "dataset": xr.Dataset({"sst": sst, "air": 5 * sst + 10})}
 
 
@@ -329,6 +344,8 @@ PAGES = {
     "docs/contributing.md": nothing,
     "docs/explore.md": explore,
     "docs/extending.md": nothing,
+    "docs/figures.md": figures,
+    "docs/glossary.md": nothing,
     "docs/gpu.md": nothing,
     "docs/guide.md": nothing,
     "docs/how-many.md": selection,
@@ -338,6 +355,7 @@ PAGES = {
     "docs/method.md": nothing,
     "docs/notes.md": nothing,
     "docs/model-folder.md": model_folder,
+    "docs/notebooks.md": nothing,
     "docs/nothing-confirmed.md": nothing,
     "docs/project.md": nothing,
     "docs/reliability.md": nothing,
@@ -357,6 +375,7 @@ PAGES = {
     "docs/structures/stack.md": nothing,
     "docs/study/index.md": nothing,
     "docs/threads.md": nothing,
+    "docs/troubleshooting.md": nothing,
     "docs/tour.md": tour,
     "docs/xarray.md": fields,
 }
