@@ -52,8 +52,6 @@ class ImageSamples(SampleSet):
         """Return a line about the images, and one about how confounds were matched."""
         from spcatv.images.preprocessing import AUTO, SCALED
 
-        n_dropped = self.cohort.dropped.n_dropped
-        dropped = f", {n_dropped:,} of them dropped" if n_dropped else ""
         confounds = self.cohort.preparation.confounds
         told = (
             [] if confounds is None else [self.cohort.matched, f"removed: {confounds.described(levels=True)}"]
@@ -66,7 +64,7 @@ class ImageSamples(SampleSet):
         n_images = len({tuple(files_of(name)) for name in self.names})
         volumes = "" if n_images == len(self.names) else f", {len(self.names)} volumes"
         images = "1 image" if n_images == 1 else f"{n_images} images"
-        return f"Read {images}{volumes}: {self.cohort.mask_report}{dropped}{reading}{matched}"
+        return f"Read {images}{volumes}: {self.cohort.mask_report}{reading}{matched}"
 
     def write_model(self, model: SPCATV, folder: Path) -> None:
         """Write the model folder of an `ImageSPCATV`, a copy of its loading maps, and the mean image."""

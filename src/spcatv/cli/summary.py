@@ -11,8 +11,6 @@ import numpy as np
 from spcatv._util.bids import group_noun
 from spcatv._util.tables import aligned
 from spcatv.cli.display import in_options
-from spcatv.estimator import SPCATV
-from spcatv.estimator._warnings import empty_components
 from spcatv.results import SampleSet
 from spcatv.results.layout import CEILING_COLUMN, EXPLORER
 from spcatv.selection import SPCATVCV
@@ -53,7 +51,7 @@ def summary_text(outcome: Outcome, metrics: Sequence[Mapping[str, Any]], folder:
         )
         for row in metrics
     ]
-    remarks = _count_remarks(metrics, model)
+    remarks = [_rank_remark(metrics)]
     remarks += [record.global_remark(k) for k, record in enumerate(model.diagnostics_, start=1)]
     said = [outcome.verdict, ""] if outcome.verdict else []
     shown = [in_options(remark) for remark in remarks if remark]
@@ -80,19 +78,17 @@ def certificate_cells(record: Mapping[str, Any]) -> tuple[str, str]:
     return f"{record['relative_gap']:.1e}", "yes" if record["converged"] else "NO"
 
 
-def _count_remarks(metrics: Sequence[Mapping[str, Any]], model: SPCATV) -> list[str]:
-    """Return remarks on empty components, and on components beyond the rank of the data."""
-    empty = empty_components(model)
-    remarks = [f"Component {k + 1} is empty: {why}." for k, why in empty.items()]
+def _rank_remark(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return a remark on components beyond the rank of the data; a warning has told of empty ones."""
     rank = 1 + sum(row[CEILING_COLUMN] < 1 - FULL_RANK for row in metrics)
-    if rank < len(metrics) - len(empty):
-        explain = "1 component of PCA explains" if rank == 1 else f"{rank} components of PCA explain"
-        remarks.append(
-            f"{explain} all of the variance: the data have rank {rank}, or a few samples outweigh all "
-            "others (look at them). More components than that only divide it anew. Lower --n-components (now "
-            f"{len(metrics)}) to {rank}."
-        )
-    return remarks
+    if rank >= sum(row["n_nonzero"] > 0 for row in metrics):
+        return ""
+    explain = "1 component of PCA explains" if rank == 1 else f"{rank} components of PCA explain"
+    return (
+        f"{explain} all of the variance: the data have rank {rank}, or a few samples outweigh all others "
+        "(look at them). More components than that only divide it anew. Lower --n-components (now "
+        f"{len(metrics)}) to {rank}."
+    )
 
 
 def _groups_text(samples: SampleSet, groups: Groups) -> list[str]:
