@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.tables import aligned
 from spcatv.cli.display import safe_print
 from spcatv.cli.parser import input_errors
-from spcatv.cli.summary import ZEROS_HEADER, certificate_cells, zeros_cells
+from spcatv.cli.summary import components_table
 from spcatv.estimator._validation import parameters_in_use
 from spcatv.model import ModelError, SavedModel, unpack
 from spcatv.results import open_model
 
 MOST_FILES = 5
+FILE_ENTRIES = {"name", "sha256"}
 PLAIN = (str, int, float, type(None))
 
 
@@ -48,18 +48,20 @@ def as_json(saved: SavedModel) -> dict[str, Any]:
 def as_text(saved: SavedModel) -> str:
     """Return the contents of the model folder as text for people."""
     n_components, n_features = saved.arrays["components"].shape
+    shares = saved.arrays["explained_variance_ratio"]
+    records = [
+        {**record, "component": number, "explained_variance_ratio": float(share)}
+        for number, (record, share) in enumerate(
+            zip(saved.fitted["diagnostics"], shares, strict=True), start=1
+        )
+    ]
+    weights = {name: saved.fitted[name] for name in ("l1", "l2", "tv")}
     lines = [
         f"{saved.kind}: {n_components} components of {n_features:,} features",
-        "",
-        "parameters",
-        *(f"  {name}: {value}" for name, value in _parameters(saved).items() if isinstance(value, PLAIN)),
-        "",
-        *_weights(saved),
-        "",
-        *_components(saved),
-        "",
-        "fitted to",
-        *(f"  {line}" for line in _inputs(saved.inputs)),
+        *("", "parameters", *_listed(_parameters(saved))),
+        *("", "weights used", *_listed({name: _numbers(value) for name, value in weights.items()})),
+        *("", components_table(records)),
+        *("", "fitted to", *_listed(saved.inputs)),
         "",
         "with " + ", ".join(f"{name} {version}" for name, version in saved.versions.items()),
     ]
@@ -67,66 +69,36 @@ def as_text(saved: SavedModel) -> str:
 
 
 def _parameters(saved: SavedModel) -> dict[str, Any]:
-    """Return the parameters in use; one number per component as text."""
+    """Return the parameters in use; numbers per component as text, and no arrays."""
     shown = parameters_in_use(saved.parameters)
     for name in {"sparsity", "alpha"} & set(shown):
-        value = unpack(shown[name], saved.arrays)
-        if np.ndim(value) > 0:
-            shown[name] = f"{_numbers(value)} (one per component)"
-    return shown
+        shown[name] = _numbers(unpack(shown[name], saved.arrays))
+    return {name: value for name, value in shown.items() if isinstance(value, PLAIN)}
 
 
-def _weights(saved: SavedModel) -> list[str]:
-    names = ("l1", "l2", "tv")
-    if not isinstance(saved.fitted["l1"], list):
-        return ["weights used", "  " + ", ".join(f"{name} {saved.fitted[name]:.6g}" for name in names)]
-    weights = (f"  {name} {_numbers(saved.fitted[name])}" for name in names)
-    return ["weights used, one per component", *weights]
+def _numbers(values: Any) -> Any:
+    """Return one number as it is, several as text."""
+    if values is None or np.ndim(values) == 0:
+        return values
+    return ", ".join(f"{float(value):.4g}" for value in values) + " (one per component)"
 
 
-def _numbers(values: Any) -> str:
-    return ", ".join(f"{float(value):.4g}" for value in values)
-
-
-def _components(saved: SavedModel) -> list[str]:
-    header = (
-        *("component", "variance", *ZEROS_HEADER),
-        *("relative gap", "converged", "alternations", "seconds"),
-    )
-    shares = saved.arrays["explained_variance_ratio"]
-    rows = [
-        (
-            str(number + 1),
-            f"{100 * float(shares[number]):.2f} %",
-            *zeros_cells(record),
-            *certificate_cells(record),
-            str(record["n_alternations"]),
-            f"{record['seconds']:.2f}",
-        )
-        for number, record in enumerate(saved.fitted["diagnostics"])
-    ]
-    return aligned(header, rows).splitlines()
-
-
-def _inputs(inputs: Mapping[str, Any], depth: int = 0) -> list[str]:
+def _listed(values: Mapping[str, Any], margin: str = "  ") -> list[str]:
     """Return lines of names and values, nested ones indented; of long lists only the beginning."""
     lines: list[str] = []
-    margin = "  " * depth
-    for name, value in inputs.items():
-        if isinstance(value, Mapping) and set(value) == {"name", "sha256"}:
-            lines.append(f"{margin}{name}: {_file(value)}")
-        elif isinstance(value, Mapping):
-            lines += [f"{margin}{name}:", *_inputs(value, depth + 1)]
+    for name, value in values.items():
+        if isinstance(value, Mapping) and set(value) != FILE_ENTRIES:
+            lines += [f"{margin}{name}:", *_listed(value, margin + "  ")]
         elif isinstance(value, list):
-            shown = [f"{margin}  {_file(item)}" for item in value[:MOST_FILES]]
             more = [f"{margin}  ... ({len(value) - MOST_FILES} more)"] if len(value) > MOST_FILES else []
+            shown = [f"{margin}  {_file(item)}" for item in value[:MOST_FILES]]
             lines += [f"{margin}{name} ({len(value)}):", *shown, *more]
         else:
-            lines.append(f"{margin}{name}: {value}")
+            lines.append(f"{margin}{name}: {_file(value)}")
     return lines
 
 
 def _file(item: Any) -> str:
-    if isinstance(item, Mapping) and {"name", "sha256"} <= set(item):
+    if isinstance(item, Mapping) and set(item) == FILE_ENTRIES:
         return f"{item['name']} (SHA-256 {str(item['sha256'])[:12]}...)"
     return str(item)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # Share of the variance below which nothing is left to explain.
 FULL_RANK = 1e-6
-ZEROS_HEADER = ("zeros", "wanted", "smoothness")
 PLURAL = {"person": "people", "file": "files"}
 
 
@@ -36,21 +35,6 @@ def summary_text(outcome: Outcome, metrics: Sequence[Mapping[str, Any]], folder:
     if stability is not None:
         by_component = ", ".join(f"{value:.2f}" for value in stability.dice.mean(axis=0))
         lines.append(f"Resampled {len(stability.dice)} times: mean Dice index by component {by_component}")
-    header = (
-        *("component", "variance", *ZEROS_HEADER),
-        *("clusters", "relative gap", "converged", "seconds"),
-    )
-    rows = [
-        (
-            str(row["component"]),
-            f"{100 * row['explained_variance_ratio']:.2f} %",
-            *zeros_cells(row),
-            str(row["n_clusters"] or "-"),
-            *certificate_cells(row),
-            f"{row['seconds']:.2f}",
-        )
-        for row in metrics
-    ]
     remarks = [_rank_remark(metrics)]
     remarks += [record.global_remark(k) for k, record in enumerate(model.diagnostics_, start=1)]
     said = [outcome.verdict, ""] if outcome.verdict else []
@@ -58,24 +42,36 @@ def summary_text(outcome: Outcome, metrics: Sequence[Mapping[str, Any]], folder:
     last = [f"Results: {folder}"]
     if outcome.exploration is not None:
         last.append(f"Explorer: {folder / EXPLORER}")
-    return "\n".join([*lines, "", aligned(header, rows), "", *said, *shown, *last])
+    return "\n".join([*lines, "", components_table(metrics), "", *said, *shown, *last])
 
 
-def zeros_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the share of zeros, the wanted share, and the smoothness used, as cells of a table."""
-    wanted, smoothness = record.get("target_sparsity"), record.get("smoothness")
-    return (
-        "-" if record["n_nonzero"] == 0 else f"{100 * record['sparsity']:.1f} %",
-        "-" if wanted is None else f"{100 * wanted:.1f} %",
-        "-" if smoothness is None else f"{smoothness:.3g}",
+def components_table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of components; an empty one has neither zeros nor a certificate."""
+    header = (
+        *("component", "variance", "zeros", "wanted", "smoothness", "clusters", "alternations"),
+        *("relative gap", "converged", "seconds"),
     )
-
-
-def certificate_cells(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the relative gap, and whether it is within the tolerance; an empty component has neither."""
-    if record["n_nonzero"] == 0:
-        return "-", "empty"
-    return f"{record['relative_gap']:.1e}", "yes" if record["converged"] else "NO"
+    rows = []
+    for record in records:
+        is_empty = record["n_nonzero"] == 0
+        wanted, smoothness = record.get("target_sparsity"), record.get("smoothness")
+        rows.append(
+            (
+                str(record["component"]),
+                f"{100 * record['explained_variance_ratio']:.2f} %",
+                "-" if is_empty else f"{100 * record['sparsity']:.1f} %",
+                "-" if wanted is None else f"{100 * wanted:.1f} %",
+                "-" if smoothness is None else f"{smoothness:.3g}",
+                str(record.get("n_clusters") or "-"),
+                str(record["n_alternations"]),
+                "-" if is_empty else f"{record['relative_gap']:.1e}",
+                "empty" if is_empty else "yes" if record["converged"] else "NO",
+                f"{record['seconds']:.2f}",
+            )
+        )
+    left_out = "clusters" if "n_clusters" not in records[0] else "alternations"
+    kept = [place for place, name in enumerate(header) if name != left_out]
+    return aligned([header[k] for k in kept], [[row[k] for k in kept] for row in rows])
 
 
 def _rank_remark(metrics: Sequence[Mapping[str, Any]]) -> str:
