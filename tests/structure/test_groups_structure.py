@@ -46,7 +46,7 @@ def test_norm_is_the_heaviest_feature():
         ([[0.0, 1.0]], None, TypeError, "group 0 must hold integer feature indices, got dtype float64"),
         ([[True, False]], None, TypeError, "np.flatnonzero on a mask"),
         ([[[0, 1]]], None, ValueError, r"group 0 must be a list .* shape \(1, 2\)"),
-        ([[0], [1]], [1.0], ValueError, r"2 groups but weights of shape \(1,\)"),
+        ([[0], [1]], [1.0], ValueError, r"one number per group \(2\), got shape \(1,\)"),
         ([[0], [1]], [1.0, -2.0], ValueError, r"finite and >= 0; group 1 has -2.0"),
         ([[0], [1]], [np.inf, 1.0], ValueError, "group 0 has inf"),
     ],

@@ -327,3 +327,14 @@ def boundaries_from_counts(counts: IntArray) -> IntArray:
     """Return group boundaries (int64, from 0) from the numbers of rows; empty groups are dropped."""
     kept = counts[counts > 0]
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept, dtype=np.int64)])
+
+
+def checked_weights(weights: npt.ArrayLike | None, default: FloatArray, what: str) -> FloatArray:
+    """Return weights >= 0 of groups or structures (`what`), or the default ones."""
+    array = default if weights is None else np.asarray(weights, dtype=np.float64)
+    if array.shape != default.shape:
+        raise ValueError(f"weights must hold one number per {what} ({len(default)}), got shape {array.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        raise ValueError(f"weights must be finite and >= 0; {what} {wrong[0]} has {array[wrong[0]]}")
+    return array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from spcatv._util.types import IntArray
-from spcatv.structure.base import MatrixStructure, Structure, from_matrix, index_dtype
+from spcatv.structure.base import Structure, boundaries_from_counts, checked_weights, from_matrix
 from spcatv.structure.graph import EdgeStructure
 
 
@@ -42,12 +41,8 @@ class ConcatStructure(Structure):
         return sum(part.n_features for part in self.parts)
 
     def _build(self) -> tuple[sp.csr_array, IntArray]:
-        matrices = [part.matrix for part in self.parts]
-        first_column = np.cumsum([0, *(part.n_features for part in self.parts)])
-        return (
-            _pile(matrices, first_column[:-1].tolist(), self.n_features),
-            _joined_boundaries([part.group_ptr for part in self.parts]),
-        )
+        matrix = sp.csr_array(sp.block_diag([part.matrix for part in self.parts], format="csr"))
+        return matrix, _joined_boundaries(self.parts)
 
     @cached_property
     def _norm_squared(self) -> float:
@@ -58,21 +53,9 @@ class ConcatStructure(Structure):
         return f"{type(self).__name__}({', '.join(map(repr, self.parts))})"
 
 
-def _pile(matrices: Sequence[sp.csr_array], first_column: Sequence[int], n_features: int) -> sp.csr_array:
-    """Stack matrices vertically, each starting at its own column."""
-    dtype = index_dtype(max(n_features, sum(matrix.nnz for matrix in matrices)))
-    indices = [
-        np.asarray(m.indices, dtype) + column for m, column in zip(matrices, first_column, strict=True)
-    ]
-    indptr = _joined_boundaries([matrix.indptr for matrix in matrices]).astype(dtype)
-    data = np.concatenate([matrix.data for matrix in matrices])
-    return sp.csr_array((data, np.concatenate(indices), indptr), shape=(len(indptr) - 1, n_features))
-
-
-def _joined_boundaries(pointers: Sequence[IntArray]) -> IntArray:
-    """Return the boundaries (of groups or of sparse rows) of stacked operators."""
-    counts = np.concatenate([np.diff(pointer) for pointer in pointers])
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
+def _joined_boundaries(parts: Sequence[Structure]) -> IntArray:
+    """Return the boundaries of the groups of stacked operators."""
+    return boundaries_from_counts(np.concatenate([np.diff(part.group_ptr) for part in parts]))
 
 
 def stack(structures: Iterable[Structure], weights: npt.ArrayLike | None = None) -> Structure:
@@ -97,7 +80,7 @@ def stack(structures: Iterable[Structure], weights: npt.ArrayLike | None = None)
     6.0
     """
     parts = _structures(structures, "stack")
-    factors = _stack_weights(weights, len(parts))
+    factors = checked_weights(weights, np.ones(len(parts)), "structure")
     n_features = parts[0].n_features
     for number, part in enumerate(parts):
         if part.n_features != n_features:
@@ -105,18 +88,13 @@ def stack(structures: Iterable[Structure], weights: npt.ArrayLike | None = None)
                 "stacked structures must have the same features: structure 0 has "
                 f"{n_features} features but structure {number} has {part.n_features}"
             )
-    kept = [(part, factor) for part, factor in zip(parts, factors, strict=True) if factor > 0]
-    if len(kept) == 1 and kept[0][1] == 1.0:
-        return kept[0][0]
-    return _weighted_stack(kept, n_features)
-
-
-def _weighted_stack(kept: Sequence[tuple[Structure, float]], n_features: int) -> MatrixStructure:
+    kept = [(part, factor) for part, factor in zip(parts, factors.tolist(), strict=True) if factor > 0]
     if not kept:
         return from_matrix(sp.csr_array((0, n_features)))
-    matrices = [part.matrix * factor for part, factor in kept]
-    matrix = _pile(matrices, [0] * len(matrices), n_features)
-    return from_matrix(matrix, _joined_boundaries([part.group_ptr for part, _ in kept]))
+    if len(kept) == 1 and kept[0][1] == 1.0:
+        return kept[0][0]
+    matrix = sp.vstack([part.matrix * factor for part, factor in kept], format="csr")
+    return from_matrix(matrix, _joined_boundaries([part for part, _ in kept]))
 
 
 def concat(structures: Iterable[Structure]) -> Structure:
@@ -184,17 +162,3 @@ def _structures(structures: Iterable[Structure], name: str) -> list[Structure]:
                 "convert it with as_structure"
             )
     return parts
-
-
-def _stack_weights(weights: npt.ArrayLike | None, n_structures: int) -> list[float]:
-    if weights is None:
-        return [1.0] * n_structures
-    factors = np.asarray(weights, dtype=np.float64)
-    if factors.shape != (n_structures,):
-        raise ValueError(
-            f"weights must hold one number per structure ({n_structures}), got shape {factors.shape}"
-        )
-    for number, factor in enumerate(factors.tolist()):
-        if not (math.isfinite(factor) and factor >= 0):
-            raise ValueError(f"weights must be finite and >= 0; structure {number} has {factor}")
-    return [float(factor) for factor in factors]

@@ -43,18 +43,11 @@ class EdgeStructure(Structure):
         for name, kind in (("tail", dtype), ("head", dtype), ("weight", np.float64)):
             array = np.asarray(getattr(self, name), dtype=kind)
             object.__setattr__(self, name, read_only(array))
-        self._check()
-
-    def _check(self) -> None:
         tail, head, weight = self.tail, self.head, self.weight
         if not tail.shape == head.shape == weight.shape == (len(tail),):
-            raise ValueError(
-                "tail, head and weight must be vectors of one length, got shapes "
-                f"{tail.shape}, {head.shape} and {weight.shape}"
-            )
-        if len(tail) == 0:
-            return
-        if tail.min() < 0 or head.max() >= self.feature_count or not (tail < head).all():
+            shapes = f"{tail.shape}, {head.shape} and {weight.shape}"
+            raise ValueError(f"tail, head and weight must be vectors of one length, got shapes {shapes}")
+        if (tail < 0).any() or (head >= self.feature_count).any() or not (tail < head).all():
             raise ValueError(f"edges need 0 <= tail < head < {self.feature_count}, the number of features")
         same_tail = tail[1:] == tail[:-1]
         if not np.where(same_tail, head[1:] > head[:-1], tail[1:] > tail[:-1]).all():
@@ -159,11 +152,6 @@ def _symmetric_weights(adjacency: Any) -> sp.csr_array:
             f"the adjacency matrix must hold finite weights >= 0; entry ({i}, {j}) is {value} "
             f"({len(wrong)} such entries)"
         )
-    _check_symmetric(weights)
-    return weights
-
-
-def _check_symmetric(weights: sp.csr_array) -> None:
     largest = float(weights.data.max(initial=0.0))
     difference = abs(weights - weights.T).tocoo()
     # small differences may be rounding, in a product such as B B'
@@ -174,3 +162,4 @@ def _check_symmetric(weights: sp.csr_array) -> None:
             f"the adjacency matrix must be symmetric, but entry ({i}, {j}) is {weights[i, j]} and entry "
             f"({j}, {i}) is {weights[j, i]}; for an undirected graph give W + W.T or W.maximum(W.T)"
         )
+    return weights

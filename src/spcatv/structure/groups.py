@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv._util.types import FloatArray, IntArray
-from spcatv.structure.base import MatrixStructure, boundaries_from_counts, from_matrix
+from spcatv._util.types import IntArray
+from spcatv.structure.base import MatrixStructure, boundaries_from_counts, checked_weights, from_matrix
 
 
 def groups(
@@ -42,19 +42,23 @@ def groups(
         raise ValueError(f"n_features must be at least 1, got {n_features}")
     arrays = [_indices(number, indices) for number, indices in enumerate(index_arrays)]
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
-    group_weights = _weights(weights, sizes)
+    group_weights = checked_weights(weights, np.sqrt(sizes.astype(np.float64)), "group")
     members = np.concatenate([np.zeros(0, dtype=np.int64), *arrays])
     group_of = np.repeat(np.arange(len(arrays)), sizes)
-    _check_range(members, group_of, n_features)
-    order = np.lexsort((members, group_of))
-    members = members[order]
-    _check_duplicates(members, group_of)
-
+    wrong = np.flatnonzero((members < 0) | (members >= n_features))
+    if len(wrong):
+        raise ValueError(
+            f"group {group_of[wrong[0]]} holds the index {members[wrong[0]]}, but indices go from 0 to "
+            f"{n_features - 1} (n_features={n_features})"
+        )
+    members = members[np.lexsort((members, group_of))]
+    twice = np.flatnonzero((members[1:] == members[:-1]) & (group_of[1:] == group_of[:-1]))
+    if len(twice):
+        raise ValueError(f"group {group_of[twice[0]]} holds the index {members[twice[0]]} more than once")
     entries = group_weights[group_of]
-    columns = members[entries > 0]
-    entries = entries[entries > 0]
-    n_rows = len(entries)
-    matrix = sp.csr_array((entries, columns, np.arange(n_rows + 1)), shape=(n_rows, n_features))
+    kept = entries > 0
+    n_rows = int(kept.sum())
+    matrix = sp.csr_array((entries[kept], members[kept], np.arange(n_rows + 1)), shape=(n_rows, n_features))
     return from_matrix(matrix, boundaries_from_counts(sizes * (group_weights > 0)))
 
 
@@ -72,35 +76,3 @@ def _indices(number: int, indices: npt.ArrayLike) -> IntArray:
             + ("; use np.flatnonzero on a mask" if array.dtype.kind == "b" else "")
         )
     return array.astype(np.int64)
-
-
-def _weights(weights: npt.ArrayLike | None, sizes: IntArray) -> FloatArray:
-    if weights is None:
-        return np.sqrt(sizes.astype(np.float64))
-    array = np.asarray(weights, dtype=np.float64)
-    if array.shape != sizes.shape:
-        raise ValueError(
-            f"weights must hold one number per group: {len(sizes)} groups but weights of shape {array.shape}"
-        )
-    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if len(wrong):
-        raise ValueError(f"weights must be finite and >= 0; group {wrong[0]} has {array[wrong[0]]}")
-    return array
-
-
-def _check_range(members: IntArray, group_of: IntArray, n_features: int) -> None:
-    wrong = np.flatnonzero((members < 0) | (members >= n_features))
-    if len(wrong):
-        first = wrong[0]
-        raise ValueError(
-            f"group {group_of[first]} holds the index {members[first]}, but indices go from 0 to "
-            f"{n_features - 1} (n_features={n_features})"
-        )
-
-
-def _check_duplicates(members: IntArray, group_of: IntArray) -> None:
-    """Refuse a feature that occurs twice in a group; both arrays are sorted by group, then member."""
-    twice = np.flatnonzero((members[1:] == members[:-1]) & (group_of[1:] == group_of[:-1]))
-    if len(twice):
-        first = twice[0]
-        raise ValueError(f"group {group_of[first]} holds the index {members[first]} more than once")

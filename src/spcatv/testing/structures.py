@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import aslinearoperator, eigsh
 
 from spcatv._util.types import FloatArray
 from spcatv.structure import Structure, from_matrix
@@ -23,9 +23,8 @@ def check_structure(structure: Structure, *, random_state: int | None = 0) -> No
 
     * the operator and its groups have matching shapes, float64 entries and no empty group;
     * ``<A v, alpha> = <v, A' alpha>``;
-    * ``value(v)`` is ``sum_g ||A_g v||_2``, a seminorm, and the maximum of ``alpha'Av`` over
-      ``K = {alpha: ||alpha_g|| <= 1}`` (Fenchel equality, attained);
-    * ``project`` returns the closest point of K, and points of K as they are;
+    * ``value(v)`` is ``sum_g ||A_g v||_2``;
+    * ``project`` returns the closest point of ``K = {alpha: ||alpha_g|| <= 1}``, and points of K as they are;
     * ``norm_squared()`` is at least ``||A||_2^2`` and at most 5 % above it;
     * the structure is immutable, and equals its pickle and the structure made from its operator.
 
@@ -52,12 +51,11 @@ def check_structure(structure: Structure, *, random_state: int | None = 0) -> No
     _check_immutable(structure)
     _check_round_trips(structure)
     for _ in range(N_TRIALS):
-        v, w = rng.standard_normal((2, structure.n_features))
+        v = rng.standard_normal(structure.n_features)
         alpha = 3.0 * rng.random() * rng.standard_normal(structure.n_rows)
         _check_adjoint(structure, v, alpha)
         _check_projection(structure, alpha)
-        _check_value(structure, v, _reference_project(structure, alpha))
-        _check_seminorm(structure, v, w)
+        _check_value(structure, v)
     _check_norm(structure, rng)
 
 
@@ -65,11 +63,6 @@ def _reference_norms(structure: Structure, rows: FloatArray) -> FloatArray:
     """Group norms, computed in another way than by the structure."""
     group = np.repeat(np.arange(structure.n_groups), np.diff(structure.group_ptr))
     return np.sqrt(np.bincount(group, weights=rows * rows, minlength=structure.n_groups))
-
-
-def _reference_project(structure: Structure, alpha: FloatArray) -> FloatArray:
-    shrink = np.maximum(_reference_norms(structure, alpha), 1.0)
-    return np.asarray(alpha / np.repeat(shrink, np.diff(structure.group_ptr)))
 
 
 def _check_shapes(structure: Structure) -> None:
@@ -151,38 +144,11 @@ def _check_projection(structure: Structure, alpha: FloatArray) -> None:
     )
 
 
-def _check_value(structure: Structure, v: FloatArray, feasible: FloatArray) -> None:
-    value, rows = structure.value(v), structure.matrix @ v
-    norms = _reference_norms(structure, rows)
-    tolerance = ROUNDING * max(float(norms.sum()), np.finfo(float).tiny)
+def _check_value(structure: Structure, v: FloatArray) -> None:
+    value, expected = structure.value(v), float(_reference_norms(structure, structure.matrix @ v).sum())
     require(
-        abs(value - norms.sum()) <= tolerance,
-        f"value(v) = {value!r} is not the sum of the group norms {float(norms.sum())!r}",
-    )
-    lengths = np.repeat(np.where(norms > 0, norms, 1.0), np.diff(structure.group_ptr))
-    attained = float((rows / lengths) @ structure.forward(v))
-    require(
-        abs(value - attained) <= tolerance,
-        f"Fenchel equality fails: value(v) = {value!r}, but alpha'Av = {attained!r} at "
-        "alpha_g = A_g v / ||A_g v||",
-    )
-    lower = float(feasible @ rows)
-    require(
-        lower <= value + tolerance,
-        f"value(v) = {value!r} is not the maximum over K: a feasible alpha has alpha'Av = {lower!r}",
-    )
-
-
-def _check_seminorm(structure: Structure, v: FloatArray, w: FloatArray) -> None:
-    of_v, of_w, of_sum = structure.value(v), structure.value(w), structure.value(v + w)
-    require(
-        of_sum <= (of_v + of_w) * (1 + ROUNDING),
-        f"no triangle inequality: value(v + w) = {of_sum!r} > value(v) + value(w) = {of_v + of_w!r}",
-    )
-    scaled = structure.value(-2.5 * v)
-    require(
-        abs(scaled - 2.5 * of_v) <= ROUNDING * scaled,
-        f"not homogeneous: value(-2.5 v) = {scaled!r} but 2.5 value(v) = {2.5 * of_v!r}",
+        abs(value - expected) <= ROUNDING * expected,
+        f"value(v) = {value!r} is not the sum of the group norms {expected!r}",
     )
 
 
@@ -207,9 +173,6 @@ def _norm_squared(matrix: sp.csr_array, rng: np.random.Generator) -> float:
     if min(n_rows, n_features) <= DENSE_DIMENSION:
         gram = matrix @ matrix.T if n_rows < n_features else matrix.T @ matrix
         return float(np.linalg.eigvalsh(gram.toarray())[-1])
-    transpose = matrix.T.tocsr()
-    operator = LinearOperator(
-        (n_features, n_features), matvec=lambda x: transpose @ (matrix @ x), dtype=np.float64
-    )
     start = rng.standard_normal(n_features)
-    return float(eigsh(operator, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)[0])
+    gram = aslinearoperator(matrix.T.tocsr()) @ aslinearoperator(matrix)
+    return float(eigsh(gram, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)[0])
