@@ -16,7 +16,7 @@ from spcatv.data import (
     sketch,
 )
 from spcatv.data.array import ArrayData
-from spcatv.data.passes import CountedPasses
+from spcatv.data.sketch import CountedPasses
 from spcatv.decomposition.alternation import Limits
 from spcatv.decomposition.deflation import best_component
 from spcatv.decomposition.weights import SparsityTarget

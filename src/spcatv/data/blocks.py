@@ -53,21 +53,6 @@ class _FirstSums:
         return self
 
 
-def transpose_dot(part: ArrayData, u: FloatArray) -> Found:
-    """Return ``X'u``."""
-    return None, part.transpose_dot(u)
-
-
-def dot_many(part: ArrayData, vectors: FloatArray) -> Found:
-    """Return ``X V'``."""
-    return part.dot_many(vectors), None
-
-
-def there_and_back_many(part: ArrayData, shift: FloatArray, vectors: FloatArray, mean: FloatArray) -> Found:
-    """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``."""
-    return part.there_and_back_many(vectors, mean, shift)
-
-
 def moments(part: ArrayData, center: bool) -> Found:
     """Return moments of the columns; a ValueError if X is not finite."""
     check_finite(part.array)
@@ -175,17 +160,21 @@ class BlockedData(Data):
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``X'u``."""
-        return self._pass(transpose_dot, (u,))[1]
+        return self._pass(lambda part, u: (None, part.transpose_dot(u)), (u,))[1]
 
     def dot_many(self, vectors: FloatArray) -> FloatArray:
         """Return ``X V'`` for the rows of V."""
-        return self._pass(dot_many, (), (vectors,))[0]
+        return self._pass(lambda part, vectors: (part.dot_many(vectors), None), (), (vectors,))[0]
 
     def there_and_back_many(
         self, vectors: FloatArray, mean: FloatArray, shift: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, shapes (N, K) and (K, P)."""
-        return self._pass(there_and_back_many, (shift,), (vectors, mean))
+        return self._pass(
+            lambda part, shift, vectors, mean: part.there_and_back_many(vectors, mean, shift),
+            (shift,),
+            (vectors, mean),
+        )
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Return means and squared norms of the columns; a ValueError if X is not finite."""

@@ -9,8 +9,7 @@ import numpy as np
 from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData
-from spcatv.data.passes import CountedPasses
-from spcatv.data.sketch import CompressedData
+from spcatv.data.sketch import CompressedData, CountedPasses
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.extrapolation import PUSH_LEFT
 from spcatv.decomposition.weights import LoadingPenalty

@@ -12,7 +12,6 @@ from spcatv.data import CentredData
 from spcatv.decomposition.weights import LoadingPenalty, Request, SparsityTarget, Weights
 from spcatv.kernels.vectors import counts
 
-NO_WEIGHTS = Weights(0.0, 0.0, 0.0)
 # A component is global from these shares and correlations on (docs/method.md section 1.4).
 GLOBAL_SHARE = 0.85
 GLOBAL_CORRELATION = 0.8
@@ -25,7 +24,8 @@ class Component:
     v: FloatArray  # loading vector as the problem gives it, shape (P,): l2 sets its length
     u: FloatArray  # ``Xv / ||Xv||``, shape (N,); zeros if v is zero
     converged: bool  # whether ``gap <= tol * scale``
-    weights: Weights = NO_WEIGHTS  # absolute weights of the penalties
+    # absolute weights of the penalties
+    weights: Weights = field(default_factory=lambda: Weights(0.0, 0.0, 0.0))
     scores_norm: float = 0.0  # ``||Xv||``
     objective: float = 0.0  # penalised objective ``f(u, v)``
     # exact duality gap of v, or of the smoothed map behind it, for u, in units of F (``f / l2``)

@@ -18,8 +18,7 @@ from scipy.special import ndtri
 
 from spcatv._util.types import FloatArray
 from spcatv.data import CentredData
-from spcatv.data.passes import CountedPasses
-from spcatv.data.sketch import CompressedData
+from spcatv.data.sketch import CompressedData, CountedPasses
 from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, empty_component
 from spcatv.decomposition.extrapolation import Extrapolation

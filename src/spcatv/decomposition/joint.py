@@ -19,7 +19,7 @@ from spcatv._util.types import BoolArray, FloatArray
 from spcatv.data import CentredData
 from spcatv.data.diffusion import binary_unit
 from spcatv.data.leading import singular_scores
-from spcatv.data.passes import CountedPasses
+from spcatv.data.sketch import CountedPasses
 from spcatv.decomposition.alternation import COARSE_TOL, STEP_SHARE, Limits, certified_step
 from spcatv.decomposition.component import Component, empty_component
 from spcatv.decomposition.extrapolation import Extrapolation

@@ -4,8 +4,8 @@ The exact gap itself steers the step ratio: its dual share s and its primal shar
 That rule is a heuristic, and the certificate does not depend on it. The iteration runs in float32, then in
 float64; where it stalls, the accelerated dual gradient takes over.
 
-A `WarmSolver` solves a sequence of problems. Those of one component differ in y alone, and less and less so:
-it keeps v, the dual variable and the step sizes from one to the next (docs/method.md section 4.1).
+A `WarmSolver` solves a sequence of problems that differ in y, as those of one component do: it keeps v, the
+dual variable and the step sizes from one to the next (docs/method.md section 4.1).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import time
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -448,31 +448,6 @@ def pdhg(
     )
 
 
-class WarmSolver(Protocol):
-    """Solves loading problems that share structure and weights, one after the other."""
-
-    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> CertifiedLoading:
-        """Solve to an absolute gap of `tol`, or to `reduction` times the gap at the start if larger."""
-
-    def dual(self) -> FloatArray:
-        """Return the dual variable that certifies the last step, shape (n_rows,)."""
-
-    def restart_from(self, v: FloatArray, dual: FloatArray, *, tau: float | None = None) -> None:
-        """Start the next step from here; `tau` is the primal step, for solvers that have one.
-
-        The dual variable need not be feasible.
-        """
-
-    def restart(self) -> None:
-        """Start the next step from zero."""
-
-    def steps(self) -> tuple[Any, ...]:
-        """Return what a restart keeps: step sizes and precision, as numbers and strings; empty if nothing."""
-
-    def set_steps(self, steps: tuple[Any, ...]) -> None:
-        """Take what `steps` of another solver of the same kind has returned."""
-
-
 class WarmRestarts:
     """Any solver of `spcatv.solvers.solve`, started from its last answer."""
 
@@ -515,6 +490,10 @@ class WarmRestarts:
         self._start = (solution.v, solution.alpha)
         certificate = problem.certificate(solution.v, solution.alpha)
         return CertifiedLoading.judged(problem, certificate, solution.n_iter)
+
+
+# Solves loading problems that share structure and weights, one after the other.
+WarmSolver = PrimalDualSolver | WarmRestarts
 
 
 def warm_solver(method: str | Solver, has_structure: bool, dtype: npt.DTypeLike) -> WarmSolver:
