@@ -62,11 +62,11 @@ class _Point:
     """Loading of a v-step with its best scores, in all data or in a sketch."""
 
     step: CertifiedLoading
-    asked: LoadingProblem  # the problem that the step solved
+    solved: LoadingProblem  # the problem of the step
     u: FloatArray  # the scores, shape (N,)
     scores_norm: float
     own: LoadingProblem | None  # the problem of u; None where the loading is zero
-    gap: float  # of the loading in its own problem, or in the one asked where it is zero
+    gap: float  # of the loading in its own problem, or in the solved one where it is zero
     scale: float  # what the gap is relative to
     objective: float
     is_exact: bool  # whether the scores are the best in all data
@@ -81,20 +81,20 @@ def _scored(
     passes: CountedPasses,
     penalty: LoadingPenalty,
     step: CertifiedLoading,
-    asked: LoadingProblem,
+    solved: LoadingProblem,
     *,
     exactly: bool,
 ) -> _Point:
     scores, back = passes.there_and_back(step.v, exactly=exactly)
     length = float(np.linalg.norm(scores))
     if length == 0:
-        return _Point(step, asked, scores, 0.0, None, step.gap, asked.scale(), 0.0, is_exact=True)
+        return _Point(step, solved, scores, 0.0, None, step.gap, solved.scale(), 0.0, is_exact=True)
     l2 = penalty.weights.l2
     back *= 1.0 / (length * (passes.n_samples * l2))
     own = penalty.problem_at(back)
     judgement, scale = own.judge(step.certificate), own.scale()
     objective = l2 * (judgement.value - scale)
-    return _Point(step, asked, scores / length, length, own, judgement.gap, scale, objective, exactly)
+    return _Point(step, solved, scores / length, length, own, judgement.gap, scale, objective, exactly)
 
 
 def alternate(
@@ -112,7 +112,7 @@ def alternate(
     The data (N x P) are centred and deflated. The start is a vector of unit scores, or the loading problem
     that they pose. The solver keeps its state for a later call. Where the start is a good one, `first_gap` is
     the relative gap at which the first v-step may stop; without it the first is as inexact as the others.
-    Scores are looked for in the sketch, if there is one, and confirmed by a pass over the data.
+    Scores are computed with the sketch, if there is one, and confirmed by a pass over the data.
     """
     passes = CountedPasses(data, sketch)
     if isinstance(start, LoadingProblem):
@@ -157,7 +157,7 @@ def alternate(
             is_pushed, problem = True, _pushed(point.u, point.own, before.u, before.own, push)
     assert point is not None  # there is at least one alternation
     if not point.is_exact:
-        point = _scored(passes, penalty, point.step, point.asked, exactly=True)
+        point = _scored(passes, penalty, point.step, point.solved, exactly=True)
         objectives[-1] = point.objective
     is_empty = point.own is None
     back: FloatArray = np.zeros(0)

@@ -44,15 +44,15 @@ CLEARANCE = 3.0
 FAINT = 10.0
 # Largest distance from the wanted share of zeros for which the smoothness is not lowered.
 LARGEST_MISS = 0.05
-# A plateau is looked for once the smoothed map is this close to the tolerance.
+# Test for plateaus once the gap of the smoothed map is below this multiple of its goal.
 NEARLY_SOLVED = 10.0
-# Plateaus that put the zeros far from the wanted share are looked for this close to the tolerance already, by
-# the entries within this share of the gap. They are suspected even this far from the tolerance, where the
-# threshold is less than this share of the error of the entries.
+# Test for plateaus that put the zeros far from the wanted share from this multiple of the goal on, by the
+# entries within this share of the gap.
 FIRST_LOOK, LOOK_SHARE = 100.0, 0.3
+# Suspect such plateaus from this multiple of the goal on, where the threshold is less than this share of the
+# error of the entries.
 FARTHEST_LOOK, LOST = 1000.0, 0.5
-# After so many alternations the scores should have settled. Where they have not, the target may lie inside a
-# plateau that inexact steps do not show: from then on, every step is exact enough to show it.
+# Solve every step to `NEARLY_SOLVED` after this number of alternations: inexact steps may hide a plateau.
 INEXACT_STEPS = 30
 
 
@@ -169,7 +169,7 @@ def alternate_to_sparsity(
 
     The data are centred and deflated. The alternation starts from unit scores (N,), or from a component of
     another target; the solver keeps its state for a later call. The gap of the result is that of the smoothed
-    map; the threshold is exact. Scores are looked for in the sketch, if there is one, and confirmed by a pass
+    map; the threshold is exact. Scores are computed with the sketch, if there is one, and confirmed by a pass
     over the data.
     """
     passes = CountedPasses(data, sketch)
@@ -311,7 +311,7 @@ class _Alternation:
             return smoothed
         top, lowest = self.smoothness, self._target.least_smoothness
         most = self._steps_down_to(lowest)
-        # what looks flat before it is nearly exact may not be
+        # a map that is not nearly exact may only seem flat
         least = 1 if smoothed.relative_gap <= NEARLY_SOLVED else 0
         of_noise = max(self._smoothness_of_noise(r, smoothed.step.v), lowest)
         k = min(max(self._steps_down_to(of_noise), 1), most)

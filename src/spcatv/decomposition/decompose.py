@@ -23,7 +23,7 @@ from spcatv.progress.compilation import working_seconds
 
 
 def prepare(data: CentredData, plan: Plan, n_components: int) -> None:
-    """Compress large data, once for all components; what is not known of them yet is found on the way."""
+    """Compress large data, once for all components."""
     if not data.gram_pays:
         data.compressed(plan.n_directions + n_components)
 

@@ -65,4 +65,4 @@ class Extrapolation:
         if grew:
             return PUSH_LEFT * max(self._push, 0.0)
         most = min(max(PUSH_GROWTH * self._push, FIRST_PUSH), LONGEST_PUSH)
-        return min(secant, most) if secant > 0 else most  # moves that grow say nothing about their end
+        return min(secant, most) if secant > 0 else most  # growing moves do not predict their end

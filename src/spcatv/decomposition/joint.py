@@ -166,8 +166,8 @@ class _SparseBlock(_Block):
     def fix_support(self) -> None:
         """Take the support of the wanted size from the mean of the first and the present map.
 
-        The mean changes less from one sample of the data to the next than either. It also says which
-        entries of a flat part of the smoothed map come first. Features without any entry stay zero, and tied
+        The mean changes less from one sample of the data to the next than either, and orders the entries
+        of a flat part of the smoothed map. Features without any entry stay zero, and tied
         ones, such as copies of one, enter together or not at all, whichever is closer to the wanted size.
         """
         z, first, l1 = self.certificate.v, self._first_map, self.penalty.weights.l1
@@ -409,8 +409,8 @@ class JointFitter:
     ) -> Iterator[tuple[list[_Block], _Scores | None, float]]:
         """Yield, sweep by sweep, the blocks that have scores, their best scores and the largest relative gap.
 
-        Every sweep solves the loadings for the maps (K, P) of the last scores. After a stop was asked for,
-        there is one, so that every component has a loading.
+        Every sweep solves the loadings for the maps (K, P) of the last scores. After a
+        requested stop there is one sweep, so that every component has a loading.
         """
         scores, worst = None, np.inf
         for _ in range(1 if self._stopped else most):

@@ -22,8 +22,7 @@ from spcatv.decomposition.weights import ROUNDING
 from spcatv.structure import Structure
 
 # The heat kernel exp(-t A'A) that X is diffused by, with t in units of 1 / ||A||^2: on an image it
-# is a Gaussian of 3 pixels, on a volume one of 2.4 voxels. Places are looked for with its square, which
-# is wider by sqrt(2).
+# is a Gaussian of 3 pixels, on a volume one of 2.4 voxels. Places are found by its square, wider by sqrt(2).
 DIFFUSION_TIME = 36.0
 # The same for the maps that components fitted jointly start from: a Gaussian of about two pixels or voxels.
 JOINT_DIFFUSION_TIME = 15.0
@@ -31,13 +30,13 @@ JOINT_DIFFUSION_TIME = 15.0
 SPARE_DIRECTIONS = 3
 # Relative change of the criterion of varimax that ends its iterations.
 ROTATION_TOL = 1e-5
-# Leading directions of large data in which regions are looked for.
+# Leading directions of large data in which starts are searched.
 DIFFUSED_DIRECTIONS = 40
 # Places to start from, for every singular vector of the diffused data.
 PLACES_A_START = 2
-# A place keeps others out where its kernel is above this share of its peak: within two widths.
+# Exclude further places where the kernel of a place is above this share of its peak: within two widths.
 PLACE_SHARE = 0.135
-# Places looked at for every one that is kept: where they are is estimated, how good they are is not.
+# Places compared exactly for every one that is kept; the estimate that ranks them is coarse.
 PLACES_COMPARED = 4
 # Random signs that estimate how much noise the kernel lets through at every feature.
 N_PROBES = 128
