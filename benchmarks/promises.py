@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from benchmarks.options import TOL
 from benchmarks.sections import fit, path, startup
@@ -16,8 +16,7 @@ Results = dict[str, list[Row]]
 COMPARISONS = {"at least": (operator.ge, min), "at most": (operator.le, max)}
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(NamedTuple):
     """A bound on a column of the rows of a section whose texts begin as wanted."""
 
     what: str
@@ -25,24 +24,24 @@ class Promise:
     column: str
     comparison: str
     bound: float
-    wanted: dict[str, str] = field(default_factory=dict)
+    wanted: Mapping[str, str] = {}
 
-    def verdict(self, results: Results, *, quick: bool) -> Row:
-        """Compare the worst figure with the bound; a quick run is not judged."""
-        reached, worst = COMPARISONS[self.comparison]
-        figures = []
-        for row in results.get(self.section, ()):
-            value = row.get(self.column)
-            if value not in (None, []) and all(
-                row[key].startswith(text) for key, text in self.wanted.items()
-            ):
-                figures.append((worst(value) if isinstance(value, list) else value, cell(row, self.column)))
-        verdict = {"what": self.what, "bound": f"{self.comparison} {self.bound:g}"}
-        if not figures:
-            return verdict | {"measured": None, "verdict": "not measured"}
-        value, text = worst(figures)
-        judged = "not judged" if quick else "pass" if reached(value, self.bound) else "miss"
-        return verdict | {"measured": str(text), "verdict": judged}
+
+def verdict(promise: Promise, results: Results, *, quick: bool) -> Row:
+    """Compare the worst figure with the bound; a quick run is not judged."""
+    reached, worst = COMPARISONS[promise.comparison]
+    figures = [
+        (worst(value) if isinstance(value, list) else value, cell(row, promise.column))
+        for row in results.get(promise.section, ())
+        if (value := row.get(promise.column)) not in (None, [])
+        and all(row[key].startswith(text) for key, text in promise.wanted.items())
+    ]
+    found = {"what": promise.what, "bound": f"{promise.comparison} {promise.bound:g}"}
+    if not figures:
+        return found | {"measured": None, "verdict": "not measured"}
+    value, text = worst(figures)
+    judged = "not judged" if quick else "pass" if reached(value, promise.bound) else "miss"
+    return found | {"measured": str(text), "verdict": judged}
 
 
 def _against(peer: str, bound: float) -> Promise:
@@ -88,4 +87,4 @@ PROMISES = (
 
 def verdicts(results: Results, *, quick: bool) -> list[Row]:
     """Return every promise with its figure and verdict."""
-    return [promise.verdict(results, quick=quick) for promise in PROMISES]
+    return [verdict(promise, results, quick=quick) for promise in PROMISES]

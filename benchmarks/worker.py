@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -118,3 +122,22 @@ def interleave(
     for _ in range(repeats):
         for entrant in entrants:
             entrant.run(score)
+
+
+def whole_processes(
+    programs: Mapping[str, str], repeats: int, folder: Path | None = None
+) -> dict[str, tuple[float, float]]:
+    """Run Python programs in turn, on two threads; return the seconds of the first and of the fastest later.
+
+    The first run fills the caches of files and kernels.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in programs}
+    with thread_limit(2):
+        for _ in range(1 + repeats):
+            for name, code in programs.items():
+                started = time.perf_counter()
+                subprocess.run(
+                    [sys.executable, "-c", code], cwd=folder, check=True, stdout=subprocess.DEVNULL
+                )
+                taken[name].append(time.perf_counter() - started)
+    return {name: (first, min(later)) for name, (first, *later) in taken.items()}

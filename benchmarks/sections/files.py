@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-import subprocess
-import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +16,7 @@ import numpy as np
 from benchmarks.cases import raw_vbm
 from benchmarks.machine import Meter
 from benchmarks.options import Options
-from benchmarks.worker import Worker, thread_limit
+from benchmarks.worker import Worker, whole_processes
 
 TITLE = "Image files: NIfTI of 2 mm, two threads, each row a process of its own"
 N_FILES, QUICK_FILES = 2_000, 20
@@ -62,15 +59,8 @@ def fit_real(options: Options) -> Iterator[dict[str, Any]]:
         yield {"task": "grey-matter maps", "seconds": None, "note": f"{error.filename} is not at hand"}
         return
     write_maps(folder, X, mask)
-    taken: dict[str, list[float]] = {name: [] for name in PROGRAMS}
-    with thread_limit(2):
-        for _ in range(1 + options.repeats):  # the first round compiles kernels and fills caches
-            for name, code in PROGRAMS.items():
-                started = time.perf_counter()
-                subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)
-                taken[name].append(time.perf_counter() - started)
-    for name, seconds in taken.items():
-        yield {"task": name, "files": f"{len(X):,}", "seconds": min(seconds[1:])}
+    for name, (_, fastest) in whole_processes(PROGRAMS, options.repeats, folder).items():
+        yield {"task": name, "files": f"{len(X):,}", "seconds": fastest}
     shutil.rmtree(folder)
 
 

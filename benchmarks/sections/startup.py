@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +9,7 @@ import numpy as np
 
 from benchmarks.cases import prepare
 from benchmarks.options import SETTING, Options
-from benchmarks.worker import thread_limit
+from benchmarks.worker import whole_processes
 
 TITLE = "Start-up: whole processes, two threads"
 LIBRARIES, OURS, FIRST_FIT = "import of NumPy and scikit-learn", "import of SPCATV", "first fit"
@@ -37,15 +34,8 @@ def run(options: Options) -> Iterator[dict[str, Any]]:
             f"X, mask = numpy.load({str(case.path)!r}), numpy.load({str(mask)!r}); "
             f"SPCATV(3, structure=mask, **{SETTING | {'alpha': case.alpha}!r}).fit(X)"
         )
-    passed: dict[str, list[float]] = {name: [] for name in programs}
-    with thread_limit(2):
-        for _ in range(1 + options.repeats):  # the first round fills the caches of files and kernels
-            for name, code in programs.items():
-                started = time.perf_counter()
-                subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-                passed[name].append(time.perf_counter() - started)
-    fastest = {name: min(values[1:]) for name, values in passed.items()}
-    for name, seconds in fastest.items():
-        yield {"process": name, "seconds": seconds, "first": passed[name][0]}
+    fastest = {}
+    for name, (first, fastest[name]) in whole_processes(programs, options.repeats).items():
+        yield {"process": name, "seconds": fastest[name], "first": first}
     if LIBRARIES in fastest:
         yield {"process": BEYOND, "seconds": fastest[OURS] - fastest[LIBRARIES]}
