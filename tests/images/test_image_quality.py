@@ -32,6 +32,17 @@ def judged(X, names=NAMES):
     return found, [str(one.message) for one in caught if one.category is ImageQualityWarning]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_an_outlier_beside_a_clear_component_is_found_among_few_samples(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 400))
+    X[:, :120] += 2 * rng.standard_normal((20, 1))
+    assert not any(image.outlier for image in judged(X)[0])
+    usual, away = np.median(np.linalg.norm(X - X.mean(axis=0), axis=1)), rng.standard_normal(400)
+    X[3] += np.sqrt(3) * usual * away / np.linalg.norm(away)
+    assert [image.outlier for image in judged(X)[0]] == [number == 3 for number in range(20)]
+
+
 def test_figures_are_those_of_the_formula():
     X = rows(n_samples=9)
     X[2, :40] = np.nan

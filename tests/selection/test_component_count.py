@@ -74,6 +74,17 @@ def test_what_was_removed_does_not_count():
     assert count_components(model, scaled, confounds=confounds, standardize=True).n_outstanding == 2
 
 
+def test_a_component_that_one_sample_makes_does_not_count():
+    X, model = planted(0), SPCATV(structure=(240,))
+    X[5, 20:60] += 30
+    count = count_components(model, X)
+    assert np.isnan(count.limit[0])
+    assert count.n_outstanding == 0
+    assert "one sample" in count.reason
+    X[:, 100:140] += 2 * np.random.default_rng(1).standard_normal((60, 1))
+    assert count_components(model, X).n_outstanding == 2
+
+
 def test_many_samples_are_thinned_and_few_are_enough():
     X = planted(2, n_samples=2 * MOST_SAMPLES)
     model = SPCATV(structure=grid((240,)))
