@@ -93,11 +93,9 @@ def _dual_pass(state: Any, incidence: Any, blocks: Any, steps: Any, moved: Any, 
 
 
 @shared_kernel
-def _iterate(
-    number: int, n_threads: int, work: Any, steps: Any, n_iter: int, widest: int, marks: Any
-) -> None:
+def _iterate(number: int, n_threads: int, work: Any, steps: Any, n_iter: int, widest: int) -> None:
     """Do `n_iter` primal-dual iterations on a thread's part of the blocks, of at most `widest` slots."""
-    state, incidence, blocks = work
+    state, incidence, blocks, marks = work
     primal_steps, dual_steps = steps
     part = own_parts(number, n_threads, len(blocks))
     moved = np.empty(widest, dtype=state[0].dtype)
@@ -116,7 +114,7 @@ def _smooth_shares(
 
     The sums are q of v and ``||w||^2`` of `together` blocks each.
     """
-    (y, v, bar, _, flow), incidence, blocks = work
+    (y, v, bar, _, flow), incidence, blocks, _ = work
     coupling, look = scalars
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
@@ -142,7 +140,7 @@ def _structured_shares(
 
     `numbers` has the precision of the computation, which is not lower than that of the state.
     """
-    (_, v, w, dual, _), (out_ptr, head, _, _, _, isotropic), blocks = work
+    (_, v, w, dual, _), (out_ptr, head, _, _, _, isotropic), blocks, _ = work
     zero = splat(numbers[0] - numbers[0])
     first, last = own_parts(number, n_threads, len(sums))
     for k in range(first, last):
@@ -163,7 +161,7 @@ def _structured_shares(
 @shared_kernel
 def _make_feasible(number: int, n_threads: int, work: Any, radius: float) -> None:
     """Pull groups back whose norm, in float64, is above 1."""
-    (_, _, _, dual, flow), (out_ptr, _, _, _, weight, isotropic), blocks = work
+    (_, _, _, dual, flow), (out_ptr, _, _, _, weight, isotropic), blocks, _ = work
     first, last = own_parts(number, n_threads, len(blocks))
     for block in range(first, last):
         for lane in range(0, BLOCK, WIDE):
@@ -183,7 +181,7 @@ def _make_feasible(number: int, n_threads: int, work: Any, radius: float) -> Non
 @shared_kernel
 def _exact_pull(number: int, n_threads: int, work: Any, weight: Any, out: Any) -> None:
     """``A'dual`` in float64 at the places."""
-    (_, _, _, dual, _), (out_ptr, _, in_ptr, incoming, _, _), blocks = work
+    (_, _, _, dual, _), (out_ptr, _, in_ptr, incoming, _, _), blocks, _ = work
     first, last = own_parts(number, n_threads, len(blocks))
     for block in range(first, last):
         for lane in range(0, BLOCK, WIDE):
@@ -218,13 +216,11 @@ class EdgeWorkspace(PlacedWorkspace):
         if name == "_dual" and self._weight is not None:
             np.multiply(self._dual, self._weight, out=self._flow)
 
-    def _on_blocks(
-        self, blocks: IntArray, function: Callable[..., None], *arguments: Any, meets: bool = False
-    ) -> None:
-        """Call a kernel with what all kernels need, its own arguments, and marks if its threads meet."""
+    def _on_blocks(self, blocks: IntArray, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a kernel with what all kernels need, and its own arguments."""
         n_threads = threads_for(len(blocks), THREAD_BLOCKS)
-        marks = (make_marks(n_threads),) if meets else ()
-        run_shares(function, ((self._arrays, self._incidence, blocks), *arguments, *marks), n_threads)
+        work = self._arrays, self._incidence, blocks, make_marks(n_threads)
+        run_shares(function, (work, *arguments), n_threads)
 
     def _sums(
         self, n_sums: int, blocks: IntArray, function: Callable[..., None], *arguments: Any
@@ -237,7 +233,7 @@ class EdgeWorkspace(PlacedWorkspace):
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active blocks."""
         scalars = self._step_scalars(steps)
-        self._on_blocks(self._active, _iterate, scalars, n_iter, self._widest, meets=True)
+        self._on_blocks(self._active, _iterate, scalars, n_iter, self._widest)
 
     def _smooth(self) -> tuple[float, ...]:
         """Compute w and its shares, and find the active blocks."""
