@@ -269,10 +269,7 @@ def _scores(inputs: ReportInputs, k: int) -> Chart | None:
 
 
 def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
-    """Judge component `k`, from 0, by random halves, or else by resamples.
-
-    The duality gap has no part in it: it bounds the error of the computation, not of the interpretation.
-    """
+    """Judge component `k`, from 0, by random halves, or else by resamples."""
     if inputs.model.diagnostics_[k].is_empty:
         return Verdict("Empty: there is nothing to interpret.", BAD)
     if inputs.halves is not None:
@@ -285,13 +282,10 @@ def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
 
 
 def _by_resamples(inputs: ReportInputs, k: int) -> Verdict:
-    """Judge component `k` by the number of resampled fits that show it.
-
-    A fit shows it if the Dice index of the supports, less what is due to chance, is at least `SAME_OUTLINE`.
-    By chance, two supports that hold a share E of the features have the Dice index E.
-    """
+    """Judge component `k` by the number of resampled fits with the same outline."""
     assert inputs.stability is not None
     dice = inputs.stability.dice[:, k]
+    # by chance, two supports that hold a share E of the features have the Dice index E
     chance = float(np.mean(threshold_loadings(inputs.model.components_[k]) != 0))
     found = int((dice - chance >= SAME_OUTLINE * (1 - chance)).sum()) if chance < 1 else 0
     share, counted = found / len(dice), f"{found} of {len(dice)} bootstrap resamples"

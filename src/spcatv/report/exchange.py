@@ -36,35 +36,27 @@ ARRAY_ROW = re.compile(r"\.(npy|npz|csv|tsv)\[\d+\]$")
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """The units of a test, and which of them may be exchanged.
+    """The units of a test, and which of them may be exchanged."""
 
-    Samples with the same number are averaged to one unit. Units are exchanged freely, or only within a block;
-    with `shift`, the units of a block are a series in time, which is shifted in a circle.
-    """
-
-    unit: IntArray  # the unit of every sample, from 0, shape (n_samples,)
+    unit: IntArray  # the unit that every sample is averaged to, from 0, shape (n_samples,)
     block: IntArray | None  # the block of every unit, shape (n_units,); None if all may be exchanged
-    shift: bool
+    shift: bool  # whether the units of a block are a series in time, which is shifted in a circle
     sentence: str  # the same in words, with {} for what was averaged
 
     @property
     def firsts(self) -> IntArray:
-        """One sample of every unit, shape (n_units,)."""
+        """Return one sample of every unit, shape (n_units,)."""
         return _firsts(self.unit)
 
     @property
     def blocks(self) -> list[IntArray]:
-        """The units of every block."""
+        """Return the units of every block."""
         if self.block is None:
             return [np.arange(len(self.firsts))]
         return [np.flatnonzero(self.block == number) for number in range(self.block.max() + 1)]
 
     def averaged(self, scores: FloatArray, names: Sequence[str]) -> tuple[FloatArray, str, str]:
-        """Average scores of shape (n_samples, K) over the samples of every unit.
-
-        Runs that were centred have means of zero: their standard deviations are averaged instead. Returns the
-        averages, what was averaged (`SCORES` or `DEVIATIONS`), and the sentence for people.
-        """
+        """Average scores (n_samples, K) over units, or the deviations of centred runs, and say which."""
         means, runs = _means(scores, self.unit), runs_of(names)
         within = np.sqrt(np.square(scores - means[self.unit]).mean(axis=0))
         zero = means.std(axis=0) <= ZERO_MEANS * within
@@ -124,22 +116,7 @@ def participants_of(names: Sequence[str]) -> list[str] | None:
 
 
 def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) -> Exchange:
-    """Choose units and blocks for a test of `values`, one number or label per sample, by the sample names.
-
-    ========================================  ===========================================================
-    samples of one participant (or run)       decision
-    ========================================  ===========================================================
-    all have the same value                   the scores are averaged per participant (or run); these
-                                              means are exchanged
-    have different labels                     the scores are averaged per participant (or run) and label;
-                                              labels are exchanged within it
-    have different numbers, volumes of a run  the numbers are shifted in a circle within every run, which
-                                              keeps the autocorrelation of both series
-    have different numbers, separate files    the numbers are exchanged within every participant
-    ========================================  ===========================================================
-
-    Means that are zero up to rounding are replaced by standard deviations (`Exchange.averaged`).
-    """
+    """Choose units and blocks for a test of one value per sample, by the table of docs/report.md."""
     people, runs = participants_of(names), runs_of(names)
     samples = np.arange(len(names))
     for noun, members in (("participant", people), ("run", runs)):

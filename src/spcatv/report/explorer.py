@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.base import clone
 
 from spcatv._util.parameters import EXPLORE
-from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, colour_top
 from spcatv.report.formatting import count, fixed, percent, python_arguments
@@ -164,10 +163,9 @@ def explorer_page(
     title: str | None = None,
     background: str | os.PathLike[str] | None = None,
 ) -> Report:
-    """Create the page of an exploration.
+    """Create the page of an exploration; `commands` fit every setting, by the name of their language.
 
-    `model` is the fitted model of the recommended setting, and `commands` has the lines that fit every
-    setting, by the name of their language.
+    `model` is the fitted model of the recommended setting.
     """
     views = views_of(model, background)
     noun = getattr(getattr(model, "space_", None), "noun", None) or parts_of(model)[0].unit
@@ -190,34 +188,16 @@ def explorer_page(
         f"{noun}. Each was fitted to all samples, in the {exploration.n_folds} folds of a cross-validation, "
         "and to random halves. Move the two sliders to see what a setting does to the maps.",
         numbers=range(1, n_components + 1),
-        sliders=[
-            SimpleNamespace(name=name, title=name.capitalize(), labels=labels[name], help=text)
-            for name, text in SLIDERS.items()
-        ],
+        sliders=[{"name": name, "labels": labels[name], "help": text} for name, text in SLIDERS.items()],
         views=tuple(view.frame() for view in views),
         legend=legend(DIVERGING),
-        measures=[
-            SimpleNamespace(
-                **measure,
-                help=HELP[measure["key"]],
-                unit=", in %" if measure["key"] in ("held_out", "explained") else "",
-            )
-            for measure in measures
-        ],
+        measures=measures,
         rows=np.arange(n_settings).reshape(-1, width).tolist(),
         recommended=names[exploration.recommended],
         reason=f"{exploration.reason[:1].upper()}{exploration.reason[1:]}."
         + (f" It is the {edge} sparsity compared: values beyond it may suit better." if edge else ""),
-        commands=[SimpleNamespace(name=name, id=id) for name, id in ids.items()],
-        settings=[
-            SimpleNamespace(
-                number=number,
-                sparsity=labels["sparsity"][number % width],
-                smoothness=labels["smoothness"][number // width],
-                is_recommended=number == exploration.recommended,
-            )
-            for number in range(n_settings)
-        ],
+        commands=ids,
+        star=exploration.recommended,
     )
     bits = 16 if exploration.components.size <= MOST_PRECISE else 8
     tops = [[colour_top(loading) for loading in loadings] for loadings in exploration.components]
@@ -258,7 +238,7 @@ def explorer_page(
 
 def _measures(exploration: Exploration) -> list[dict[str, Any]]:
     """Return the figures of every setting as text, and as levels between 0 and 1 for the heat map."""
-    found: dict[str, tuple[str, FloatArray]] = {
+    found = {
         "held_out": ("Held-out share", exploration.held_out),
         "explained": ("Explained share", exploration.explained),
         "agreement": ("Agreement of halves", exploration.agreement.mean(axis=1)),
@@ -270,11 +250,18 @@ def _measures(exploration: Exploration) -> list[dict[str, Any]]:
         # numbers of regions differ by orders of magnitude
         scale = np.log1p(values) if key == "n_regions" else values
         low, high = (np.nanmin(scale), np.nanmax(scale)) if np.isfinite(scale).any() else (0.0, 0.0)
-        levels = np.nan_to_num((scale - low) / ((high - low) or 1.0))
         texts = [_text(key, value) for value in values]
-        short = [text.partition("\u00a0")[0] for text in texts]  # the cells have no room for a unit
         measures.append(
-            {"key": key, "name": name, "texts": texts, "short": short, "levels": levels.round(3).tolist()}
+            {
+                "key": key,
+                "name": name,
+                "unit": ", in %" if key in ("held_out", "explained") else "",
+                "help": HELP[key],
+                "texts": texts,
+                # the cells have no room for a unit
+                "short": [text.partition("\u00a0")[0] for text in texts],
+                "levels": np.nan_to_num((scale - low) / ((high - low) or 1.0)).round(3).tolist(),
+            }
         )
     return measures
 

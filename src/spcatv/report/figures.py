@@ -98,10 +98,7 @@ def colour_table(name: str) -> npt.NDArray[np.uint8]:
 
 
 def colour_top(loading: npt.ArrayLike) -> float:
-    """Return the end of the colour scale of a loading map: the 99 % quantile of its nonzero absolute values.
-
-    A single spike therefore does not use up the colours. An empty map has the end 0.
-    """
+    """Return the end of the colour scale of a map: the 99 % quantile of its nonzero absolute values, or 0."""
     values = np.asarray(loading, dtype=np.float64)
     return float(np.quantile(np.abs(values[values != 0]), 0.99)) if values.any() else 0.0
 
@@ -112,10 +109,7 @@ def shared_top(components: npt.ArrayLike) -> float:
 
 
 def svg_uri(figure: Figure) -> str:
-    """Convert a figure to a data URI (SVG) for an `img` element, in which scripts never run.
-
-    Its background becomes transparent.
-    """
+    """Convert a figure to a data URI (SVG) for an `img` element; its background becomes transparent."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
@@ -163,11 +157,12 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     >>> model = SPCATV(2).fit(np.random.default_rng(0).standard_normal((20, 30)))
     >>> plot_convergence(model).savefig("convergence.svg")
     """
+    from matplotlib.ticker import MaxNLocator
+
     records: Sequence[ComponentDiagnostics] = getattr(model, "diagnostics_", model)
     chosen = range(len(records)) if components is None else components
     with new_figure(4.6, 3.2) as figure:
         axes = figure.subplots()
-        longest = 1
         for k in chosen:
             record = records[k]
             # components that were fitted together share an objective
@@ -177,7 +172,6 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             label = component_name(*alike)
             scale = abs(record.objectives[-1]) or 1.0
             steps = np.arange(1, len(record.objectives) + 1)
-            longest = max(longest, len(steps))
             # with a wanted sparsity the weights change, and the objective may come from below
             excess = np.abs(np.asarray(record.objectives) - record.objectives[-1]) / scale
             style = line_style(k)
@@ -187,8 +181,6 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             if len(slack):  # a joint fit records the objective only
                 dotted = {**style, "linestyle": ":", "linewidth": 1}
                 axes.plot(steps, np.where(slack > 0, slack, np.nan), **dotted)
-            if len(steps) == 1:
-                axes.plot([], [], **style, label=label)
         log_axis(axes.yaxis)
         axes.set_xlabel("alternation of scores and loadings")
         axes.set_ylabel("distance, relative to the objective")
@@ -196,7 +188,8 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
         if any(records[k].inexactness for k in chosen):
             title += " (lines)\nlargest possible error of the map (dotted)"
         axes.set_title(title)
-        _whole_numbers(axes, longest)
+        axes.set_xlim(left=0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         if axes.get_legend_handles_labels()[0] and len(chosen) > 1:
             axes.legend()
     return figure
@@ -225,13 +218,6 @@ def log_axis(axis: Any) -> None:
 def _power(value: float) -> str:
     exponent = round(np.log10(value))
     return f"{value:g}" if -3 < exponent < 4 else f"10{superscript(exponent)}"
-
-
-def _whole_numbers(axes: Axes, longest: int) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.set_xlim(0.5, longest + 0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def plot_variance(variance: Variance) -> Figure:

@@ -27,8 +27,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def percent(share: float | None, digits: int = 3, *, least: float = SMALLEST_SHARE) -> str:
     """Write a share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
 
-    Below 10 % two digits are enough ("0.00052 %"), and a share below `least` is "less than" that. Shares that
-    are nearly 1 get the decimals that distinguish them from 1 ("99.97 %"). None and NaN are a dash.
+    Shares that are nearly 1 get the decimals that distinguish them from 1 ("99.97 %").
     """
     if share is None or math.isnan(share):
         return "–"
@@ -138,9 +137,7 @@ def certificate(
 ) -> tuple[str, ...]:
     """Describe the distance of a loading map from the exact one in sentences.
 
-    `l2` is the absolute weight in its problem, `tol` the relative gap that was asked for. `refitted`: the
-    loadings shown are unshrunk ones on the support of the certified ones. `joint`: a wanted sparsity was
-    reached by a fixed support.
+    `refitted`: the loadings shown are unshrunk. `joint`: a wanted sparsity was reached by a fixed support.
     """
     if record.n_nonzero == 0:
         return ("This component is empty, and not a result: its map and its scores are zero.",)
@@ -176,11 +173,7 @@ def certificate(
 
 
 def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, share: float) -> str:
-    """Describe the variance that a component explains, its regions and its zeros in one sentence.
-
-    `sparsity` is the share of zeros and `share` that of the variance. `n_regions` and `n_tiny` count the
-    regions above and below `SMALLEST_REGION` of the weight.
-    """
+    """Describe the share of the variance, the regions above and below `SMALLEST_REGION`, and the zeros."""
     if n_regions == 0:
         return "An empty component: no variance is left for it, or the penalty leaves no loading."
     tiny = (

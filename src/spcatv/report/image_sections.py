@@ -156,11 +156,9 @@ def _box(space: Any) -> FloatArray | None:
 def plot_mask(
     index: Grid, grey: Grid | None = None, brain: Grid | None = None, box: FloatArray | None = None
 ) -> Figure:
-    """Draw three slices through the middle of the mask and three more axial ones, with its outline.
+    """Draw six slices with the outlines of mask (`index`), brain of the template, and box of the images.
 
-    `index` is not 0 inside the mask, and `brain` inside the brain of the template, which is outlined, too.
-    `grey` holds the grey values behind them, 0 where there are none. `box` holds the lowest and the highest
-    corner of the images in mm, shape (2, 3).
+    `grey` holds the grey values behind them, `box` the lowest and the highest corner in mm, shape (2, 3).
     """
     inside = np.argwhere(index.values > 0)
     middle = index.origin + inside.mean(axis=0).round() * index.spacing
@@ -222,9 +220,7 @@ def runs(names: Sequence[str]) -> dict[str, IntArray]:
 def spectra(series: Sequence[FloatArray], step: float) -> tuple[FloatArray, FloatArray]:
     """Compute power spectra of series of scores (n_volumes, K) by Welch's method, each with area one.
 
-    Returns the frequencies (F,) and the power (n_series, K, F). A `step` between volumes in seconds gives a
-    frequency axis in Hz, 1 gives cycles per volume. Segments are as long as the shortest series, and at most
-    256 volumes. Linear trends are removed; the power of constant scores is zero.
+    Returns the frequencies (F,) and the power (n_series, K, F). The power of constant scores is zero.
     """
     length = min(LONGEST_SEGMENT, *map(len, series))
     power = []

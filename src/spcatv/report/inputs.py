@@ -81,12 +81,6 @@ class ReportInputs(Results):
         """Number of components K."""
         return len(self.model.components_)
 
-    @property
-    def alphas(self) -> FloatArray | None:
-        """The alpha of every component, shape (K,); None if all share one."""
-        alpha = getattr(self.model, "estimator_", self.model).alpha
-        return None if np.ndim(alpha) == 0 else np.asarray(alpha, dtype=np.float64)
-
 
 def find(source: Any) -> Results:
     """Return the results in a folder, or the results of a fitted estimator or search."""
@@ -179,8 +173,8 @@ def gather(
         title=title or "Structured sparse principal components",
         repeat=_repeat(asked, found),
         variance=variance_of(model, None if scores is None else scores.values, ceiling),
-        groups=_column(groups, "group", scores),
-        variable=_variable(variable, scores),
+        groups=None if groups is None else _column(groups, "group", scores),
+        variable=None if variable is None else _numeric(_column(variable, "variable", scores)),
         mean_img=_mean_img(found),
     )
 
@@ -212,10 +206,8 @@ def _names(model: Any, names: Sequence[str] | None, n_samples: int) -> tuple[str
     return tuple(f"sample {number}" for number in range(1, n_samples + 1))
 
 
-def _column(given: Any, default: str, scores: Scores | None) -> Column | None:
+def _column(given: Any, default: str, scores: Scores | None) -> Column:
     """Return a named column with one value per sample; a Series whose index has names is matched by it."""
-    if given is None:
-        return None
     name = str(getattr(given, "name", None) or default)
     if scores is None:
         raise ReportError(
@@ -250,14 +242,11 @@ def _by_index(values: Sequence[Any], index: Any, name: str, samples: Sequence[st
     return match.values(values)
 
 
-def _variable(column: Any, scores: Scores | None) -> Column | None:
-    checked = _column(column, "variable", scores)
-    if checked is None:
-        return None
-    values = numeric(checked.values)
+def _numeric(column: Column) -> Column:
+    values = numeric(column.values)
     if values is None or not np.isfinite(values).any():
-        raise ReportError(f"{checked.name} must hold numbers; use it as groups if it holds labels")
-    return Column(checked.name, values.tolist())
+        raise ReportError(f"{column.name} must hold numbers; use it as groups if it holds labels")
+    return Column(column.name, values.tolist())
 
 
 def _repeat(source: Any, found: Results) -> str:
@@ -296,11 +285,7 @@ def is_joint(model: Any) -> bool:
 
 
 def variance_of(model: Any, scores: FloatArray | None, ceiling: FloatArray | None) -> Variance:
-    """Collect the shares of the variance that the components explain.
-
-    The scores of the training samples have shape (n_samples, K); the ceiling, of shape (K,), comes from
-    `spcatv.data.leading.pca_cumulative_variance`.
-    """
+    """Collect the shares of the variance, from the scores of the training samples (n_samples, K)."""
     own = np.asarray(model.explained_variance_ratio_, dtype=np.float64)
     if is_joint(model):  # explained variances add up
         return Variance(own, cumulative=np.cumsum(own), ceiling=ceiling)

@@ -193,10 +193,7 @@ def _selection(inputs: ReportInputs) -> tuple[str, ...]:
 
 
 def _together(inputs: ReportInputs) -> str:
-    """Describe the groups of samples that were not split; empty if there are none, or if this is not known.
-
-    The command line treats folds, resamples and halves alike. In Python, only the folds are known.
-    """
+    """Describe the groups of samples that were not split; in Python, only those of folds are known."""
     selection, by_command = inputs.selection, inputs.config is not None
     if selection is not None:
         noun, n_groups = selection.grouped_by, selection.n_groups

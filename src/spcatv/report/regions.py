@@ -143,8 +143,7 @@ def cluster_table(
 ) -> tuple[Cluster, ...]:
     """Return the connected regions of a loading of shape (P,), the heaviest first.
 
-    `selection_frequency` is the share of resampled fits that select each feature, `found` the share that
-    select its thresholded region (NaN outside all regions); both have shape (P,).
+    `selection_frequency` and `found` (P,): how often resampled fits select each feature, and its region.
     """
     values = np.asarray(loading, dtype=np.float64)
     frequency = None if selection_frequency is None else np.asarray(selection_frequency, dtype=np.float64)
@@ -219,16 +218,9 @@ def label_features(
     *,
     table: str | os.PathLike[str] | None = None,
 ) -> FeatureLabels:
-    """Look up every feature in an atlas.
+    """Look up every feature in an atlas (docs/report.md).
 
-    The files are a label image for voxels, label files for surfaces (GIFTI or FreeSurfer ``.annot``; left
-    before right), or both for CIFTI-2.
-
-    A label image is a NIfTI image on any grid: a feature gets the label at its position. It is 3-D and holds
-    whole numbers, or 4-D with one volume of probabilities per region: the most probable one is taken, if its
-    probability is at least 25 %. The table names the numbers, see `read_names`; without one, `names_beside`
-    finds a file beside the image. GIFTI and ``.annot`` files have their own names. A ReportError names a file
-    that cannot be used.
+    The files are a label image for voxels, label files for surfaces (left before right), or both for CIFTI-2.
     """
     volumes = [Path(file) for file in files if not _is_surface(file)]
     surfaces = [Path(file) for file in files if _is_surface(file)]

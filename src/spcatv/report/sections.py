@@ -358,8 +358,8 @@ def _facts(inputs: ReportInputs) -> dict[str, str]:
 def _parameters(inputs: ReportInputs) -> dict[str, Any]:
     """Return the parameters in use, with the alpha of every component where they differ."""
     used = parameters_in_use(inputs.saved.parameters)
-    if inputs.alphas is not None:
-        used["alpha"] = [float(f"{alpha:.4g}") for alpha in inputs.alphas]
+    if np.ndim(alphas := inputs.model.alpha):
+        used["alpha"] = [float(f"{alpha:.4g}") for alpha in alphas]
     return used
 
 

@@ -122,12 +122,9 @@ def relations_section(found: Sequence[Relation]) -> Section | None:
 
 
 def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[float]) -> Comparison | str:
-    """Correlate scores of shape (n_samples, K) with a variable, NaN where it is not known.
+    """Correlate scores (n_samples, K) with a variable, NaN where it is unknown; or say why there is no test.
 
-    The names identify samples of one participant or run. A sentence is returned if there is no test:
-    all samples are volumes of one file, fewer than four units are left, or the variable does not vary. The
-    effects are "Pearson’s r", with Fisher's interval unless correlations are within blocks, and "Spearman’s
-    ρ".
+    The names identify samples of one participant or run.
     """
     if _in_one_file(names):
         return ONE_FILE
@@ -171,13 +168,9 @@ def _correlation(numbers: FloatArray, values: FloatArray, exchange: Exchange) ->
 
 
 def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any]) -> Comparison | str:
-    """Compare scores of shape (n_samples, K) between groups.
+    """Compare scores (n_samples, K) between groups; or say why there is no test.
 
-    The names identify samples of one participant or run. Samples without a label (empty or ``n/a``)
-    are left out. A sentence is returned if there is no test: all samples are volumes of one file, there is
-    one group only, a group has a single unit, too few participants have both, or there are more groups than
-    half of the units. The effects of two groups are "Difference", of the second mean less the first one, and
-    "Hedges’ g"; the effect of more groups is "η²", the share of the variance between them.
+    The names identify samples of one participant or run. Samples without a label are left out.
     """
     if _in_one_file(names):
         return ONE_FILE
@@ -305,10 +298,8 @@ def permutation_p_values(statistic: Callable[[IntArray], FloatArray], exchange: 
     """Compare a statistic with its values under random orders of the units.
 
     `statistic` takes orders of shape (n, n_units) and returns one row per order and one column per component;
-    larger values are more extreme, and the components must share one scale. With B orders,
-    ``p = (1 + #{as extreme}) / (1 + B)``, which is never zero (Phipson and Smyth, 2010); corrected p-values
-    count orders in which the largest statistic of all components is as extreme.
-    `scipy.stats.permutation_test` neither keeps blocks nor shifts series.
+    larger values are more extreme. With B orders, ``p = (1 + #{as extreme}) / (1 + B)`` (Phipson and Smyth,
+    2010). `scipy.stats.permutation_test` neither keeps blocks nor shifts series.
     """
     observed = statistic(np.arange(len(exchange.firsts))[None])[0]
     least = observed - ROUNDING * np.abs(observed)

@@ -143,19 +143,8 @@ def views_of(
         views.append(surface_view(sets, surface))
     if voxels := space.voxel_set:
         inside = mean[voxels.start : voxels.start + len(voxels.indices)]
-        views.append(
-            volume_view(
-                voxels.indices,
-                voxels.affine,
-                start=voxels.start,
-                mean=inside,
-                background=background,
-                sides_known=_says_sides(getattr(space, "header", None)),
-            )
-        )
+        header = getattr(space, "header", None)
+        # a NIfTI header may leave the axes without directions; spaces without a header have them
+        sides_known = header is None or bool(header["sform_code"] or header["qform_code"])
+        views.append(volume_view(voxels, inside, background, sides_known=sides_known))
     return tuple(views)
-
-
-def _says_sides(header: Any) -> bool:
-    """Return whether a NIfTI header orients the axes in space; spaces without a header always do."""
-    return header is None or bool(header["sform_code"] or header["qform_code"])

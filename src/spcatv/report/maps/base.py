@@ -75,10 +75,7 @@ class View(ABC):
         return shared_top(loadings)
 
     def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
-        """Draw components with one colour scale: one row each, or several per row if each is one panel.
-
-        `views` are all views of the model, this one first; `numbers` are the components to draw, from 0.
-        """
+        """Draw components with one colour scale: one row each, or several per row if each is one panel."""
         per_component = sum(view.n_panels for view in views)
         alone = per_component == 1
         side_by_side = max(1, round(len(numbers) ** 0.5)) if alone else 1

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
 
+    from spcatv.images.spaces.base import VoxelSet
+
 TEMPLATE = "MNI152 template"  # name of the usual background
 # share of the voxels that must lie in the brain of the template for it to be shown behind them
 IN_TEMPLATE = 0.9
@@ -135,22 +137,11 @@ class VolumeView(View):
 
 
 def volume_view(
-    voxels: IntArray,
-    affine: FloatArray,
-    *,
-    start: int,
-    mean: FloatArray,
-    background: str | os.PathLike[str] | None = None,
-    sides_known: bool = True,
+    voxels: VoxelSet, mean: FloatArray, background: str | os.PathLike[str] | None, *, sides_known: bool
 ) -> VolumeView:
-    """Return the view of a brain's voxels.
-
-    `voxels` (n, 3) are the voxels of the features from `start` on, and `mean` (n,) is the mean image. The
-    background is a path, "template" or "mean"; None is the MNI152 template if the voxels lie in its brain,
-    otherwise the mean image.
-    """
-    index = index_grid(voxels, affine)
-    coords = voxels @ affine[:3, :3].T + affine[:3, 3]
+    """Return the view of a brain's voxels, over a path, "template" or "mean" (n,); None chooses."""
+    index = index_grid(voxels.indices, voxels.affine)
+    coords = voxels.indices @ voxels.affine[:3, :3].T + voxels.affine[:3, 3]
     behind: Grid | None
     if background is None:
         background = "template" if _in_template(coords) else "mean"
@@ -159,10 +150,11 @@ def volume_view(
     elif background == "mean":
         behind, name = mean_grid(index, mean), "mean of the images"
     else:
-        behind, name = _image(background, coords), os.path.basename(background)
-    return VolumeView(
-        start, start + len(voxels), index, behind, name, anatomical=True, sides_known=sides_known
-    )
+        from spcatv.images.spaces.volume import read_one
+
+        behind, name = _sampled(read_one(background), coords), os.path.basename(background)
+    stop = voxels.start + len(voxels.indices)
+    return VolumeView(voxels.start, stop, index, behind, name, anatomical=True, sides_known=sides_known)
 
 
 def field_view(structure: Any, mean: FloatArray) -> VolumeView:
@@ -175,8 +167,7 @@ def field_view(structure: Any, mean: FloatArray) -> VolumeView:
 def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
     """Place the numbers of the features on a grid along the axes of space.
 
-    A grid that is parallel to the axes keeps its voxels, whatever the order and direction of its axes. For an
-    oblique grid, every point shows the voxel that it lies in.
+    A grid that is parallel to the axes keeps its voxels; for an oblique one, points show the voxel around.
     """
     linear = np.asarray(affine, dtype=np.float64)[:3, :3]
     sizes = np.linalg.norm(linear, axis=0)
@@ -198,10 +189,7 @@ def index_grid(voxels: IntArray, affine: FloatArray) -> Grid:
 
 
 def mean_image(model: Any) -> FloatArray:
-    """Return the mean of the images of a fitted model in their units, shape (n_features,).
-
-    It is zero if every run was centred while it was read, except for rounding errors.
-    """
+    """Return the mean of the images of a fitted model in their units; zero if every run was centred."""
     preparation = getattr(model, "preparation_", None)
     mean = np.asarray(model.mean_, dtype=np.float64)
     if preparation is None:
@@ -235,12 +223,6 @@ def _in_template(coords: FloatArray) -> bool:
     return bool((grid.values[tuple(voxel[inside].T)] > 0).sum() >= IN_TEMPLATE * len(coords))
 
 
-def _image(file: str | os.PathLike[str], coords: FloatArray) -> Grid:
-    from spcatv.images.spaces.volume import read_one
-
-    return _sampled(read_one(file), coords)
-
-
 def _sampled(image: Any, coords: FloatArray | None) -> Grid:
     """Resample an image to a 2 mm grid along the axes, around `coords` or around all bright voxels."""
     from scipy.ndimage import map_coordinates
@@ -261,11 +243,7 @@ def _sampled(image: Any, coords: FloatArray | None) -> Grid:
 
 
 def whole_grid(image: Any) -> Grid | None:
-    """Return grey values of a mean image in its whole box: 1 to 255, and 0 where it has no value.
-
-    The darkest and the brightest half percent of the values are cut, and voxels of a large image are skipped.
-    None if the image is constant.
-    """
+    """Return grey values of a mean image in its whole box, 0 where it has none; None if it is constant."""
     step = int(np.ceil((np.prod(image.shape) / MOST_VOXELS) ** (1 / 3)))
     values = np.asarray(image.dataobj, dtype=np.float32)[::step, ::step, ::step]
     affine = np.asarray(image.affine, dtype=np.float64) @ np.diag([step, step, step, 1.0])
