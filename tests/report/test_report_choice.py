@@ -77,7 +77,7 @@ TARGETS = {
 
 def test_error_against_stability():
     axes = plot_trade(TARGETS, best_index=2).axes[0]
-    assert [text.get_text() for text in axes.texts] == ["0.5", "0.9", "0.5", "0.9"]
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [("0.5", (1.1, 0.9)), ("0.9", (1.2, 0.7))]
     points = [line for line in axes.lines if line.get_marker() not in ("None", "*")]
     filled = {
         (x, y)

@@ -69,9 +69,9 @@ def selection_section(selection: Selection | None) -> Section | None:
         picture = chart(
             plot_trade(selection.columns, best_index=best),
             alt=f"Stability of {n_settings} settings against their held-out error.{alt}",
-            caption="Every point is a setting; the number beside it is its sparsity. Settings up and to the "
-            "left are better. The star marks the chosen setting; filled points are within one standard error "
-            "of the lowest error.",
+            caption="Every point is a setting; numbers are sparsities, each above its most stable setting. "
+            "Settings up and to the left are better. The star marks the chosen setting; filled points are "
+            "within one standard error of the lowest error.",
         )
     else:
         picture = chart(
@@ -262,8 +262,8 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
     Returns
     -------
     matplotlib Figure
-        One line per smoothness; the number at a point is its sparsity. Low error is left, high stability is
-        up. Filled points are within one standard error of the lowest error.
+        One line per smoothness; the numbers are sparsities. Low error is left, high stability is up. Filled
+        points are within one standard error of the lowest error.
 
     Examples
     --------
@@ -288,11 +288,11 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
             for chosen, face in ((rows[near[rows]], colour), (rows[~near[rows]], "white")):
                 axes.plot(error[chosen], dice[chosen], **marks, markerfacecolor=face)
             axes.plot([], [], **marks, label=label)
-            # numbers of one line above its points, those of the next below: lines lie close together
-            side, place = (9, "bottom") if number % 2 == 0 else (-9, "top")
-            for k in rows:
-                text: dict[str, Any] = {"xytext": (0, side), "textcoords": "offset points", "va": place}
-                axes.annotate(f"{sparsity[k]:g}", (error[k], dice[k]), ha="center", fontsize=8, **text)
+        # lines lie close together: every sparsity is written once, above its highest point
+        for value in np.unique(sparsity):
+            k = int(np.nanargmax(np.where(sparsity == value, dice, -np.inf)))
+            place: dict[str, Any] = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(f"{value:g}", (error[k], dice[k]), **place, fontsize=8)
         if best_index is not None:
             mark_chosen(axes, error[best_index], dice[best_index])
         axes.set_xlabel("held-out error (lower is better)")
