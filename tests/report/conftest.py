@@ -1,21 +1,17 @@
 """Small models of every kind of space, as results folders, and a browser."""
 
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from browser import Browser, find_chromium
-from report_files import N_SAMPLES, blobs, write_mixing, write_selection, write_stability
+from report_files import ARTEFACTS, N_SAMPLES, blobs, write_mixing, write_selection, write_stability
 
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
 from spcatv.results.write import write_count
 from spcatv.selection import ComponentCount
-
-ARTEFACTS = Path(__file__).parents[1] / "artefacts"
-
 
 @pytest.fixture(scope="session")
 def volume(tmp_path_factory):

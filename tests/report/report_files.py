@@ -1,9 +1,11 @@
 """Small data and the files that may lie beside a model."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 
+ARTEFACTS = Path(__file__).parents[1] / "artefacts"  # pictures of pages for people; git ignores it
 N_SAMPLES = 24
 
 

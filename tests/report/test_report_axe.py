@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from conftest import ARTEFACTS
 
 AXE = ARTEFACTS / "package" / "axe.min.js"
 

@@ -7,9 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from conftest import ARTEFACTS
 from numpy.testing import assert_allclose
-from report_files import blobs
+from report_files import ARTEFACTS, blobs
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.metrics import cumulative_explained_variance
