@@ -13,6 +13,7 @@ from spcatv.report import Column, generate_report
 from spcatv.results.write import write_count
 from spcatv.selection import ComponentCount
 
+
 @pytest.fixture(scope="session")
 def volume(tmp_path_factory):
     """Results on the MNI152 grey matter at 6 mm, with scores, selection and stability."""

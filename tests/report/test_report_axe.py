@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from report_files import ARTEFACTS
 
 AXE = ARTEFACTS / "package" / "axe.min.js"
 
