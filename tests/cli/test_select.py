@@ -391,7 +391,7 @@ def test_live_line_counts_chains(array, tmp_path):
         display._bar.refresh()
     shown = console.export_text()
     assert "Comparing settings" in shown
-    assert "chain 3 of 8: fold 3" in shown
+    assert "chain 3 of 8" in shown
     assert "Resampling 50 times" in shown
 
 

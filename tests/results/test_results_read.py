@@ -115,7 +115,7 @@ def test_maps_have_the_names_of_those_in_a_model_folder():
         (
             "desc-SPCATV_mixing.tsv",
             "input\tcomponent_1\tcomponent_2\na\t1\n",
-            "as many cells as the header, 3",
+            "row 1 has 2 cells, the header has 3",
         ),
         ("desc-SPCATV_metrics.tsv", "pca_cumulative_explained_variance_ratio\nx\n", "could not convert"),
         ("desc-SPCATV_metrics.tsv", "pca_cumulative_explained_variance_ratio\n0.5\n", "1 rows"),

@@ -171,8 +171,8 @@ def load_array(file: Path) -> Array:
         raise InputError(f"{file} is a spreadsheet; save it as CSV, and name the .csv file")
     if suffix not in ARRAY_SUFFIXES:
         raise InputError(f"{file} is not an array; the formats are {', '.join(ARRAY_SUFFIXES)}")
-    refuse_empty(file)
     try:
+        refuse_empty(file)
         if suffix == ".npy":
             with open_regular(file) as opened:
                 data = np.load(file, mmap_mode="r", allow_pickle=False)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from spcatv._util.files import read_text
+from spcatv._util.files import open_regular, read_text
 from spcatv._util.matching import PATH_COLUMNS
 from spcatv._util.tables import SPREADSHEETS, TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.app import BIDS_FILTERS
@@ -87,8 +87,10 @@ def _expand(source: Source, path_column: str | None, *, in_list: bool = False) -
 
 def refuse_empty(file: Path) -> None:
     """Refuse a file of zero bytes."""
-    if file.is_file() and not file.stat().st_size:
-        raise InputError(f"{file} is empty: it has 0 bytes")
+    if file.is_file() and not file.stat().st_size:  # or one that the system makes up while it is read
+        with open_regular(file) as opened:
+            if not opened.read(1):
+                raise InputError(f"{file} is empty: it has 0 bytes")
 
 
 def _existing(file: Path) -> Path:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, get_type_hints
 import numpy as np
 
 from spcatv._util.files import read_text
+from spcatv._util.tables import TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv.results import layout as files
 from spcatv.results.layout import ResultsError
@@ -202,15 +203,13 @@ def read_result(file: Path) -> str:
 def read_columns(file: Path, needed: Iterable[str] = ()) -> dict[str, list[str]]:
     """Return the columns of a table as strings; a ResultsError names a needed column that is missing."""
     try:
-        header, *rows = list(csv.reader(io.StringIO(read_result(file), newline=""), delimiter="\t"))
-    except (ValueError, csv.Error) as error:
-        raise ResultsError(f"{file}: cannot be read as a table ({error})") from error
-    if any(len(row) != len(header) for row in rows):
-        raise ResultsError(f"{file}: every row must have as many cells as the header, {len(header)}")
-    missing = [name for name in needed if name not in header]
+        table = read_table(file)
+    except TableError as error:
+        raise ResultsError(str(error)) from error
+    missing = [name for name in needed if name not in table.columns]
     if missing:
         raise ResultsError(f"{file}: has no column {missing[0]}; it is not the table of this model")
-    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
+    return {name: table.column(name) for name in table.columns}
 
 
 def read_numbers(file: Path, names: Sequence[str], *, missing: bool = True) -> list[FloatArray]:
