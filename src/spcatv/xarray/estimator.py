@@ -89,8 +89,9 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> import xarray as xr
-    >>> from spcatv import SPCATV
-    >>> from spcatv.xarray import XarraySPCATV
+    >>> from spcatv import SPCATV, XarraySPCATV
+    >>> from spcatv.model import read_model
+    >>> from spcatv.xarray import read_field
     >>> rng = np.random.default_rng(0)
     >>> values = 0.1 * rng.standard_normal((40, 6, 12))
     >>> values[:, 2:4, [0, 1, 11]] += rng.standard_normal((40, 1, 1))  # a region across the date line
@@ -109,6 +110,11 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
     True
     >>> xr.testing.assert_equal(model.fit_transform(field, dim="time"), scores)
     >>> xr.testing.assert_equal(XarraySPCATV.load(model.save("model")).transform(field), scores)
+    >>> estimator, matrix = model.as_arrays(field)  # for functions that take arrays
+    >>> XarraySPCATV().adopt_fit(estimator, read_field(field)).mask_.sizes["lat"]
+    6
+    >>> XarraySPCATV.restore(read_model("model")).sample_dims_
+    ('time',)
     >>> model.generate_report(data=field, title="Sea").save_as_html("report.html").name
     'report.html'
     >>> model.plot_components().savefig("maps.png")
@@ -162,18 +168,6 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
         Returns
         -------
         self : XarraySPCATV
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import xarray as xr
-        >>> from spcatv import SPCATV
-        >>> from spcatv.xarray import XarraySPCATV, read_field
-        >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
-        >>> field = read_field(X)
-        >>> estimator = SPCATV(2, structure=field.structure).fit(field.matrix)
-        >>> XarraySPCATV().adopt_fit(estimator, field).components_.dims
-        ('component', 'y', 'x')
         """
         self.estimator_ = estimator
         self.sample_dims_, self.feature_dims_ = field.sample_dims, field.layout.template.dims
@@ -269,17 +263,6 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
             Fitted, with the grid as its structure.
         matrix : array of shape (n_samples, n_features)
             The weighted cells of the samples.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import xarray as xr
-        >>> from spcatv import SPCATV
-        >>> from spcatv.xarray import XarraySPCATV
-        >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
-        >>> estimator, matrix = XarraySPCATV(SPCATV(2)).fit(X).as_arrays(X)
-        >>> estimator.transform(matrix).shape
-        (20, 2)
         """
         model = self if hasattr(self, "estimator_") else clone(self).fit(X, dim)
         rows = model._rows_of(X)[2]
@@ -345,17 +328,6 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
         -------
         XarraySPCATV
             Fitted.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import xarray as xr
-        >>> from spcatv import SPCATV, XarraySPCATV
-        >>> from spcatv.model import read_model
-        >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
-        >>> folder = XarraySPCATV(SPCATV(2)).fit(X).save("model", inputs={"X": "sst.nc"})
-        >>> XarraySPCATV.restore(read_model(folder)).components_.sizes["y"]
-        6
         """
         return restore_fitted(cls, saved)
 
