@@ -247,8 +247,8 @@ class LeastSquares:
     >>> import numpy as np
     >>> from spcatv.problem.composite import LeastSquares
     >>> loss = LeastSquares([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
-    >>> loss.value(np.zeros(2)), loss.gradient(np.zeros(2)), loss.lipschitz()
-    (1.25, array([-0.5, -2. ]), 2.0)
+    >>> loss.n_features, loss.value(np.zeros(2)), loss.gradient(np.zeros(2)), loss.lipschitz()
+    (2, 1.25, array([-0.5, -2. ]), 2.0)
     """
 
     def __init__(self, B: npt.ArrayLike, b: npt.ArrayLike) -> None:
