@@ -192,3 +192,11 @@ def test_the_package_gives_its_estimators_on_demand():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "module 'spcatv' has no attribute 'PCA'\n", done.stderr
+
+
+@pytest.mark.parametrize("command", ["fit", "select", "explore"])
+def test_usual_help_fits_one_screen(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert len(capsys.readouterr().out.splitlines()) <= 40
