@@ -6,6 +6,7 @@ import base64
 import io
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from spcatv._util.types import FloatArray
 from spcatv.report.figures import figure_style
 from spcatv.report.maps.base import View
-from spcatv.report.maps.field import flat_view
+from spcatv.report.maps.field import ImageView, flat_view
 from spcatv.report.maps.surface import Shape, mesh_view, surface_view
 from spcatv.report.maps.volume import field_view, mean_image, volume_view
 from spcatv.report.regions import axes_of
@@ -104,6 +105,8 @@ def _thumbnail(views: Sequence[View], loading: FloatArray) -> str:
     from matplotlib.figure import Figure
 
     view = max(views, key=lambda view: float(np.square(view.shown(loading)).sum()))
+    if isinstance(view, ImageView):
+        view = replace(view, is_geographic=False)  # coastlines may have to be downloaded
     top = view.top(loading[None])
     with figure_style():
         figure = Figure(figsize=(3.2, 3.2 / (view.n_panels * view.aspect)), dpi=100)
