@@ -12,7 +12,7 @@ from spcatv.data.dask import ChunkWarning, DaskData
 from spcatv.data.files import FileReader, MappedData, StoredData, StoreReader, map_reader
 from spcatv.data.gpu import gpu_array_data, lies_on_gpu, on_device
 from spcatv.data.memory import Budget, checked_memory_limit
-from spcatv.data.operator import CentredData, Centring, CorrectedData, DeflatedData
+from spcatv.data.operator import CentredData, Centring, CorrectedData, DeflatedData, Products
 from spcatv.data.preprocessing import (
     Adjustment,
     FittedAdjustment,
@@ -34,6 +34,7 @@ __all__ = [
     "Data",
     "DeflatedData",
     "FittedAdjustment",
+    "Products",
     "StoredData",
     "as_data",
     "checked_adjustment",

@@ -503,3 +503,7 @@ class DeflatedData(CentredData):
         loadings = to_host(self.loadings)
         mixed = loadings.T @ base_scores
         return gram - mixed - mixed.T + loadings.T @ (self.scores @ self.scores.T) @ loadings
+
+
+# N x P operators that an alternation takes products with.
+Products = CentredData | CompressedData

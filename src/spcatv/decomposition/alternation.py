@@ -8,7 +8,7 @@ import numpy as np
 
 from spcatv._util.devices import frozen
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData
+from spcatv.data import Products
 from spcatv.data.sketch import CompressedData, CountedPasses
 from spcatv.decomposition.component import Component
 from spcatv.decomposition.extrapolation import PUSH_LEFT
@@ -98,7 +98,7 @@ def _scored(
 
 
 def alternate(
-    data: CentredData | CompressedData,
+    data: Products,
     penalty: LoadingPenalty,
     start: FloatArray | LoadingProblem,
     limits: Limits,

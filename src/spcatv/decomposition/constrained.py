@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from spcatv._util.types import FloatArray
-from spcatv.data import CentredData
+from spcatv.data import Products
 from spcatv.data.sketch import CompressedData, CountedPasses
 from spcatv.decomposition.alternation import STEP_REDUCTION, STEP_SHARE, Limits
 from spcatv.decomposition.component import Component, empty_component
@@ -157,7 +157,7 @@ class _Point:
 
 
 def alternate_to_sparsity(
-    data: CentredData | CompressedData,
+    data: Products,
     target: SparsityTarget,
     start: FloatArray | ComponentStart,
     limits: Limits,

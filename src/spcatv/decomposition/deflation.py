@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import BoolArray, FloatArray
-from spcatv.data import CentredData, DeflatedData
+from spcatv.data import CentredData, DeflatedData, Products
 from spcatv.data.leading import singular_scores
 from spcatv.data.sketch import CompressedData
 from spcatv.decomposition.alternation import COARSE_ALTERNATIONS, COARSE_TOL, Limits, alternate
@@ -274,28 +274,8 @@ def deflation_scores(products: FloatArray, components: FloatArray) -> FloatArray
     return scores
 
 
-def component_from(
-    data: CentredData | CompressedData,
-    request: Request,
-    scores: FloatArray,
-    limits: Limits,
-    *,
-    solver: WarmSolver,
-    sketch: CompressedData | None = None,
-) -> Component:
-    """Alternate from unit scores (N,)."""
-    if isinstance(request, SparsityTarget):
-        return alternate_to_sparsity(data, request, scores, limits, solver=solver, sketch=sketch)
-    return alternate(data, request, scores, limits, solver=solver, sketch=sketch)
-
-
 def continued_component(
-    data: CentredData | CompressedData,
-    request: Request,
-    start: ComponentStart,
-    limits: Limits,
-    *,
-    solver: WarmSolver,
+    data: Products, request: Request, start: ComponentStart, limits: Limits, *, solver: WarmSolver
 ) -> Component:
     """Alternate from a component that was fitted with other weights, or to another sparsity.
 
@@ -310,7 +290,7 @@ def continued_component(
 
 
 def best_component(
-    data: CentredData | CompressedData,
+    data: Products,
     request: Request,
     starts: Sequence[FloatArray],
     limits: Limits,
@@ -326,14 +306,17 @@ def best_component(
     Among components of the same sparsity, see `_merit`. With a sketch, on which alternations are
     cheap, starts are compared there. Without one, `recall` may return the stored result of a start.
     """
+    fit: Callable[..., Component] = (
+        alternate_to_sparsity if isinstance(request, SparsityTarget) else alternate
+    )
     if len(starts) == 1:
         solver.restart()
-        return component_from(data, request, starts[0], limits, solver=solver, sketch=sketch)
+        return fit(data, request, starts[0], limits, solver=solver, sketch=sketch)
     tried = []
     coarse = Limits(max(limits.tol, COARSE_TOL), min(limits.max_iter, COARSE_ALTERNATIONS))
     for number, start in enumerate(starts):
         solver.restart()
-        make = partial(component_from, sketch or data, request, start, coarse, solver=solver)
+        make = partial(fit, sketch or data, request, start, coarse, solver=solver)
         tried.append(make() if sketch else recall(number, make))
     if isinstance(request, SparsityTarget):
         # one weight for all starts: that of the strongest map
@@ -345,7 +328,7 @@ def best_component(
     if best.is_empty:
         return best
     solver.restart_from(best.v, best.dual)
-    final = component_from(data, request, best.u, limits, solver=solver, sketch=sketch)
+    final = fit(data, request, best.u, limits, solver=solver, sketch=sketch)
     return replace(
         final,
         n_inner_iter=final.n_inner_iter + sum(c.n_inner_iter for c in tried),
