@@ -37,6 +37,7 @@ def test_same_as_the_library(array, tmp_path, done, usual_splits, monkeypatch):
     halves = split_halves(model, X, n_splits=10, random_state=0).reproducibility
     read = read_results(tmp_path / "out").halves
     assert read == halves
+    assert SPCATV.load(tmp_path / "out/model").reproducibility_ == halves
     assert "\n".join(verdict_lines(halves)) in said
 
 

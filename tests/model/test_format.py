@@ -45,6 +45,11 @@ RECORD = {
     **dict.fromkeys(("l1", "tv", "target_sparsity", "smoothness", "jump"), NUMBER),
     **dict.fromkeys(("same_sign", "global_correlation", "n_passes"), NUMBER),
 }
+VERDICT = {
+    "type": "Reproducibility",
+    **dict.fromkeys(("component", "rank", "dice", "cosine", "n_confirmed", "n_splits", "n_half"), NUMBER),
+    "beyond_noise": "bool",
+}
 FITTED = {
     **{name: [NUMBER] for name in ("l1", "l2", "tv")},
     "n_iter": NUMBER,
@@ -81,6 +86,13 @@ def test_the_entries_of_a_fit(tmp_path):
         assert set(arrays) == {*ARRAYS, "structure.labels"}
 
 
+def test_the_entries_of_verdicts(tmp_path):
+    X = np.random.default_rng(0).standard_normal((12, 24))
+    SPCATV(2).fit(X).check_stability(X, n_splits=1).save(tmp_path / "model")
+    document = json.loads((tmp_path / "model/model.json").read_text(encoding="utf-8"))
+    assert layout(document["fitted"]["reproducibility"]) == [VERDICT]
+
+
 @pytest.mark.parametrize(
     ("structure", "expected"),
     [
@@ -98,6 +110,6 @@ def test_the_entries_of_structures(structure, expected, tmp_path):
 def test_the_documentation_describes_every_entry():
     text = DOCUMENTATION.read_text(encoding="utf-8")
     assert f"## model.json (schema version {SCHEMA_VERSION})" in text
-    kinds = [kind["type"] for kind in (GRID, EDGES, SPARSE, RECORD)]
-    names = [*NUMBERS, *ARRAYS, *OPTIONAL_ARRAYS, *RECORD, *GRID, *EDGES, *SPARSE, *kinds]
+    kinds = [kind["type"] for kind in (GRID, EDGES, SPARSE, RECORD, VERDICT)]
+    names = [*NUMBERS, *ARRAYS, *OPTIONAL_ARRAYS, *RECORD, *VERDICT, *GRID, *EDGES, *SPARSE, *kinds]
     assert [name for name in names if f"`{name}`" not in text] == []

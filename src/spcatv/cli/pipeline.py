@@ -256,6 +256,7 @@ def verdicts(
             halves = split_halves(
                 model, samples.matrix, n_splits=n_splits, random_state=options.seed, **parts
             )
+            model.reproducibility_ = halves.reproducibility  # for its folder
             return halves, "\n".join(verdict_lines(halves.reproducibility))
         except ValueError as error:  # the fit of all samples is kept
             reason = str(error)
