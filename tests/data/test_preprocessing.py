@@ -8,8 +8,7 @@ from spcatv import SPCATV
 from spcatv.data import Adjustment, CentredData, CorrectedData, as_data, checked_adjustment
 from spcatv.metrics import match_components
 from spcatv.selection import SPCATVCV
-from spcatv.stability import bootstrap_components
-from spcatv.stability.refits import REFIT_TOL
+from spcatv.stability import REFIT_TOL, bootstrap_components
 from spcatv.testing import check_data
 
 

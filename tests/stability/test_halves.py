@@ -9,9 +9,7 @@ from spcatv.data import ArrayData
 from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, NOT_CONFIRMED, UNCERTAIN, verdict_lines
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning
-from spcatv.stability import Reproducibility, split_halves
-from spcatv.stability.halves import agreement
-from spcatv.stability.refits import some_samples
+from spcatv.stability import Reproducibility, agreement, some_samples, split_halves
 
 SHAPE = (14, 14)
 pytestmark = pytest.mark.filterwarnings("ignore:the share of zeros")
@@ -78,8 +76,8 @@ def test_plain_loops_are_the_second_route(result, strong_and_noise):
 def test_complementary_maps_are_compared_each_with_itself():
     left = np.repeat([0.5, 0.0], 4)
     pair = np.array([left, 0.5 - left])  # their correlation is -1
-    index, cosine = agreement(pair, [pair, pair[::-1]], 0.99)
-    assert_allclose([index, cosine], 1)
+    found = agreement(pair, [pair, pair[::-1]], 0.99)
+    assert_allclose([found.dice, found.cosine], 1)
 
 
 def test_a_strong_region_is_confirmed_and_noise_is_not(result):
@@ -154,7 +152,7 @@ def test_groups_stay_in_one_half(monkeypatch):
         taken.append(samples)
         return some_samples(template, X, samples, adjustment)
 
-    monkeypatch.setattr("spcatv.stability.halves.some_samples", recorded)
+    monkeypatch.setattr("spcatv.stability.some_samples", recorded)
     groups = np.arange(40) % 10
     split_halves(sparse(1), images(0, upper=3.0), n_splits=3, groups=groups, random_state=0)
     assert len(taken) == 6

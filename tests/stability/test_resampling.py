@@ -8,8 +8,7 @@ from spcatv import SPCATV
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning
 from spcatv.solvers import solve
-from spcatv.stability import bootstrap_components, paired_t_test, sign_flip_test
-from spcatv.stability.refits import REFIT_TOL
+from spcatv.stability import REFIT_TOL, bootstrap_components, paired_t_test, sign_flip_test
 
 
 @pytest.fixture(scope="module")

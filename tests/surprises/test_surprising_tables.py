@@ -278,16 +278,16 @@ def runs(tmp_path):
 
 def kept_together(monkeypatch):
     """The groups of every resampling and splitting, in the order in which they are made."""
-    from spcatv.stability import refits
+    from spcatv import stability
 
     seen = []
-    original = refits._kept_together
+    original = stability._kept_together
 
     def spy(n_samples, groups):
         seen.append(groups)
         return original(n_samples, groups)
 
-    monkeypatch.setattr(refits, "_kept_together", spy)
+    monkeypatch.setattr(stability, "_kept_together", spy)
     return seen
 
 
