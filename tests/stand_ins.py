@@ -387,5 +387,5 @@ MODULES = {
         volumes,
     ),
     "spcatv.data.outliers": volumes,
-    "spcatv.selection.cluster": selection,
+    "spcatv.selection.workers": selection,
 }

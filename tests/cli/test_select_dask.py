@@ -12,7 +12,7 @@ from spcatv.cli import main
 
 def test_no_scheduler_answers(array, tmp_path, refused, monkeypatch):
     pytest.importorskip("distributed", reason='needs the extra dask: pip install "spca-tv[dask]"')
-    monkeypatch.setattr("spcatv.selection.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("spcatv.selection.workers.CONNECT_SECONDS", 1)
     command = ("select", "--array", array, *SMALL, "--output", tmp_path / "out")
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))  # a port that nobody listens to, and that nobody else can get

@@ -170,7 +170,7 @@ def test_selection_moves_x_once(images, monkeypatch):
             moved.append(data)
         return original(data, device, n_components)
 
-    for module in ("selection.workers", "selection.chains", "estimator._fit"):
+    for module in ("selection.workers", "selection.cross_validation", "estimator._fit"):
         monkeypatch.setattr(f"spcatv.{module}.on_device", counted)
     options = {
         "structure": (20, 24),

@@ -103,7 +103,7 @@ def test_an_address_will_do_and_resampling_works_too(cluster, images, tmp_path):
 
 
 def test_no_scheduler_is_reported_in_one_line(monkeypatch):
-    monkeypatch.setattr("spcatv.selection.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("spcatv.selection.workers.CONNECT_SECONDS", 1)
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))  # a port that nobody listens to, and that nobody else can get
         address = f"tcp://127.0.0.1:{unheard.getsockname()[1]}"

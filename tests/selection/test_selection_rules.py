@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from spcatv.selection import SelectionWarning
+from spcatv.selection.cross_validation import SelectionTable
 from spcatv.selection.rules import (
     RULES,
     choose,
@@ -13,7 +14,6 @@ from spcatv.selection.rules import (
     one_standard_error,
     paper_rule,
 )
-from spcatv.selection.table import SelectionTable, SettingScores
 
 
 def table(*rows, n_folds=2):
@@ -22,18 +22,18 @@ def table(*rows, n_folds=2):
     for explained, sparsity, dice in rows:
         shares = np.asarray(explained, dtype=float)
         scores.append(
-            SettingScores(
-                error=10 * np.sqrt(1 - shares),
-                explained=np.stack([shares / 2, shares], axis=1) if len(sparsity) == 2 else shares[:, None],
-                sparsity=np.where(np.isnan(shares)[:, None], np.nan, np.tile(sparsity, (len(shares), 1))),
-                dice=np.full(len(sparsity), 0.5),
-                corrected_dice=np.full(len(sparsity), dice, dtype=float),
-                n_unconverged=0,
-                seconds=np.ones(len(shares)),
+            (
+                10 * np.sqrt(1 - shares),
+                np.stack([shares / 2, shares], axis=1) if len(sparsity) == 2 else shares[:, None],
+                np.where(np.isnan(shares)[:, None], np.nan, np.tile(sparsity, (len(shares), 1))),
+                np.full(len(sparsity), 0.5),
+                np.full(len(sparsity), dice, dtype=float),
+                np.array(0),
+                np.ones(len(shares)),
             )
         )
     params = tuple({"alpha": 0.1 * (k + 1), "l1_ratio": 0.2, "tv_ratio": 0.5} for k in range(len(rows)))
-    return SelectionTable(params, tuple(scores))
+    return SelectionTable.of(params, scores)
 
 
 def test_the_papers_rule_wants_sparse_second_components():

@@ -1,14 +1,13 @@
 """Many settings on the same data, and how to choose among them (docs/selection.md)."""
 
 from spcatv.model.checkpoint import CheckpointError, checkpointing
-from spcatv.selection.cluster import dask_backend
 from spcatv.selection.components import ComponentCount, count_components
 from spcatv.selection.cv import SPCATVCV
 from spcatv.selection.folds import SampleOrderWarning
 from spcatv.selection.grid import AllZero, all_zero_alpha, alpha_grid
 from spcatv.selection.path import Path, path
 from spcatv.selection.rules import SelectionWarning
-from spcatv.selection.workers import FailedFitWarning
+from spcatv.selection.workers import FailedFitWarning, dask_backend
 
 __all__ = [
     "SPCATVCV",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from inspect import signature
 from numbers import Integral
 from typing import Any
@@ -33,22 +32,20 @@ from spcatv.estimator._validation import check_parameters
 from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
 from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
-from spcatv.progress import StageStarted, current_listener, printing
+from spcatv.progress import StageStarted, printing
+from spcatv.selection.cross_validation import SelectionTable, cross_validate
 from spcatv.selection.folds import are_consecutive, make_folds, warn_of_order
-from spcatv.selection.grid import check_largest_alpha
-from spcatv.selection.path import WEIGHTS, PathFitter, way_to
-from spcatv.selection.rules import SelectionWarning, check_folds, choose, edge_of, warn_of_edge
-from spcatv.selection.search import (
-    Row,
+from spcatv.selection.grid import (
     alpha_rows,
-    cross_validate,
+    check_largest_alpha,
     ratio_pairs,
     row_below_all_zero,
     target_rows,
     values,
 )
-from spcatv.selection.table import SelectionTable
-from spcatv.selection.workers import Workers, check_failures, n_at_once, placed, shareable, workers
+from spcatv.selection.path import WEIGHTS, PathFitter, Row, way_to
+from spcatv.selection.rules import SelectionWarning, check_folds, choose, edge_of, warn_of_edge
+from spcatv.selection.workers import Workers, check_failures, placed, shareable, workers
 from spcatv.structure import Structure, as_structure
 
 # Parameters of SPCATV that are the same for every setting.
@@ -252,31 +249,17 @@ index over folds 1.00'
             with one_blas_thread():
                 centred = centred_data(template, adjusted)
                 warn_of_order(singular_scores(centred, int(self.n_components)), folds)
-        listener = current_listener()
-        n_rows = len(ratio_pairs(template, self.l1_ratio, self.tv_ratio)) if rows is None else len(rows)
-        n_chains = n_rows * len(folds)
-        listener.hear(
-            StageStarted("Comparing settings", n_chains, "chains of fits", n_at_once(self.n_jobs, data))
-        )
         with workers(self.n_jobs, data) as pool:
             if rows is None:
                 rows = self._rows_for(pool, worker_template, shared, structure, adjustment)
-            compared = partial(
-                cross_validate,
-                pool,
-                worker_template,
-                shared,
-                structure,
-                folds,
-                adjustment=adjustment,
-                listener=listener,
-            )
-            table, failures = compared(rows)
+            parts = (pool, worker_template, shared, structure, folds, adjustment)
+            pool.begin(StageStarted("Comparing settings", len(rows) * len(folds), "chains of fits"))
+            table, failures = cross_validate(*parts, rows)
             further = self._further_rows(template, table)
             if further:
                 n_further = len(further) * len(folds)
-                listener.hear(StageStarted("Comparing settings beyond the edge", n_further, "chains of fits"))
-                more, more_failures = compared(further)
+                pool.begin(StageStarted("Comparing settings beyond the edge", n_further, "chains of fits"))
+                more, more_failures = cross_validate(*parts, further)
                 table, failures = table.with_settings(more), [*failures, *more_failures]
         check_failures(failures, n_left=int(np.isfinite(table.fold_errors).sum()))
         self._store(table)
@@ -299,7 +282,7 @@ index over folds 1.00'
         self._known_rows(self._template())
 
     def _template(self) -> SPCATV:
-        """What is the same for every setting, checked; its own setting does not count."""
+        """Return the checked parameters that all settings share, as an SPCATV."""
         template = SPCATV(**{name: getattr(self, name) for name in SHARED}, alpha=None, verbose=0)
         check_parameters(template)
         if not callable(self.rule) and self.rule not in RULES:
@@ -322,7 +305,7 @@ index over folds 1.00'
         return template
 
     def _known_rows(self, template: SPCATV) -> list[Row] | None:
-        """The grid, as far as the parameters say; None if alpha is to be found on the data."""
+        """Return the grid that the parameters give; None if the data determine alpha."""
         if self.alpha is None:
             return target_rows(template, self.sparsity, self.smoothness)
         defaults = signature(SPCATVCV).parameters
@@ -344,7 +327,7 @@ index over folds 1.00'
     def _rows_for(
         self, pool: Workers, template: SPCATV, X: Any, structure: Structure, adjustment: Adjustment
     ) -> list[Row]:
-        """The grid over alpha that suits the data."""
+        """Return the grid over alpha that suits the data."""
         pairs = ratio_pairs(template, self.l1_ratio, self.tv_ratio)
         options = (adjustment, self.n_alphas, self.smallest_alpha)
         return list(
@@ -376,7 +359,7 @@ index over folds 1.00'
         self.best_params_ = dict(table.params[best])
         self.choice_reason_ = choice.reason
         self.best_score_ = float(-table.mean_error[best])
-        n_unconverged = sum(scores.n_unconverged for scores in table.scores)
+        n_unconverged = int(table.n_unconverged.sum())
         if n_unconverged:
             fits, their = ("fit", "its") if n_unconverged == 1 else ("fits", "their")
             warn_user(
@@ -410,7 +393,7 @@ index over folds 1.00'
         return self.best_estimator_.n_iter_
 
     def transform(self, X: Any, confounds: Any = None) -> FloatArray:
-        """Scores of the samples of X by the chosen model, shape (n_samples, n_components).
+        """Return the scores of the samples of X by the chosen model, shape (n_samples, n_components).
 
         Samples are adjusted with the coefficients of the fit; their confounds are needed if `fit` had some.
 
@@ -430,7 +413,7 @@ index over folds 1.00'
         return self.best_estimator_.transform(samples)
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Samples that have the given scores by the chosen model, shape (n_samples, n_features).
+        """Return samples with the given scores by the chosen model, shape (n_samples, n_features).
 
         They are in the units of the data; confounds are not added back.
 
@@ -452,7 +435,7 @@ index over folds 1.00'
         return np.divide(rows, factor, out=np.zeros_like(rows), where=factor != 0)
 
     def score(self, X: Any, y: Any = None, confounds: Any = None) -> float:
-        """Minus the mean over the samples of X of the chosen model's squared reconstruction error.
+        """Return minus the mean over the samples of X of the chosen model's squared reconstruction error.
 
         The error is that of the adjusted samples, see `transform`.
 
@@ -479,7 +462,7 @@ index over folds 1.00'
         return self.best_estimator_, X, {**own, **options}
 
     def _new_samples(self, X: Any, confounds: Any) -> Any:
-        """X as the chosen model takes it."""
+        """Return X as the chosen model takes it."""
         check_is_fitted(self, "best_estimator_")
         if self.adjustment_ is None and confounds is None:
             return X

@@ -19,11 +19,9 @@ from spcatv.estimator._validation import checked_count
 from spcatv.metrics import match_components, pairwise_dice
 from spcatv.model import recordable
 from spcatv.progress import StageStarted
-from spcatv.selection.chains import FoldOutcome, fit_chain
+from spcatv.selection.cross_validation import FoldOutcome, fit_chain, held_out
 from spcatv.selection.folds import Fold, make_folds
-from spcatv.selection.held_out import held_out
-from spcatv.selection.path import PathFitter
-from spcatv.selection.search import Row
+from spcatv.selection.path import PathFitter, Row
 from spcatv.selection.workers import check_failures, placed, shareable, workers
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
@@ -34,7 +32,7 @@ HALVES_TOL = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """What every setting of a grid gives: S settings, K components, P features.
+    """Results of every setting of a grid: S settings, K components, P features.
 
     Settings come by smoothness, then by sparsity. The components of every setting are matched to those of the
     recommended one, so that component k is the same pattern at all settings as far as it exists there.

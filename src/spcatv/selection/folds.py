@@ -1,4 +1,4 @@
-"""Which samples train and which are held out."""
+"""Folds: training and held-out samples, and a warning about their order."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]
 
 
 def are_consecutive(cv: Any, groups: Any) -> bool:
-    """Whether `make_folds` cuts the samples into consecutive parts without having been asked to."""
+    """Return whether `make_folds` cuts the samples into consecutive parts by default."""
     return groups is None and (cv is None or isinstance(cv, (int, np.integer)))
 
 
@@ -108,7 +108,7 @@ def _check_number(n_folds: int, n_samples: int, groups: Any) -> None:
 
 
 def _indices(samples: Any, n_samples: int, number: int) -> IntArray:
-    """One side of a split as numbers of samples, from their numbers or from one truth value per sample."""
+    """Return one side of a split as numbers of samples."""
     indices = np.asarray(samples)
     if indices.dtype == bool and indices.shape == (n_samples,):
         return np.flatnonzero(indices)

@@ -1,8 +1,11 @@
-"""Which values of alpha are worth trying: from just below the one that kills everything, downwards."""
+"""Grids of settings, and values of alpha that suit the data: below the one that empties all components."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,12 +14,23 @@ from sklearn.base import clone
 from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
+from spcatv.data import Adjustment, as_data
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import alpha_unit
-from spcatv.estimator._validation import checked_count
+from spcatv.estimator._validation import check_parameters, checked_count
 from spcatv.problem import Penalty, as_penalty
-from spcatv.selection.path import PathFit, PathFitter, Setting, checked_template, complete_setting
+from spcatv.selection.path import (
+    PathFit,
+    PathFitter,
+    Row,
+    Setting,
+    checked_template,
+    complete_setting,
+    with_setting,
+)
+from spcatv.structure import Structure
 
+Pair = tuple[float, float]
 # The first alpha tried, as a share of the one that surely kills everything.
 FIRST_SHARE = 0.05
 # Below this share of it, a penalty has no effect that could be seen.
@@ -74,7 +88,7 @@ def alpha_grid(
     penalty: Penalty = "tv",
     positive: bool = False,
 ) -> FloatArray:
-    """Values of alpha worth trying, without dimension: from just below the all-zero setting down.
+    """Return values of alpha worth trying, from just below the one that empties all components down.
 
     Parameters
     ----------
@@ -121,7 +135,7 @@ def alpha_grid(
 
 
 def grid_below(all_zero: AllZero, n_alphas: int, smallest: float) -> FloatArray:
-    """`n_alphas` values from just below the largest that leaves a component down to `smallest` times it."""
+    """Return `n_alphas` values, from just below the largest that leaves a component down to a share of it."""
     n_values = checked_count(n_alphas, "n_alphas")
     if not 0 < smallest < 1:
         raise ValueError(f"smallest is a share of the largest alpha, between 0 and 1; got {smallest!r}")
@@ -138,7 +152,7 @@ def check_largest_alpha(l1_ratio: float) -> None:
 
 
 def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
-    """Where the penalty becomes so strong that the first component is zero.
+    """Find the alpha from which on the first component is empty.
 
     For given scores u the loading is zero from some alpha on, and a component whose first loading is not
     zero never becomes so, because its objective only falls: fits from the same starts die at one alpha,
@@ -196,7 +210,7 @@ def empty_alpha(estimator: SPCATV, fitter: PathFitter) -> float:
 
 
 def _last_nonempty(fitter: PathFitter, setting: Setting, empty: float) -> PathFit:
-    """The fit from scratch with the largest alpha that has a component: bisection."""
+    """Return the fit with the largest alpha that has a component, by bisection."""
     nonempty: PathFit | None = None
     alpha, smallest_empty = FIRST_SHARE * empty, empty
     while nonempty is None or smallest_empty > nonempty.alpha * (1 + ALPHA_PRECISION):
@@ -215,7 +229,7 @@ def _last_nonempty(fitter: PathFitter, setting: Setting, empty: float) -> PathFi
 
 
 def _climb(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
-    """The largest witness that is found by following the component upwards."""
+    """Return the largest witness that is found by following the component upwards."""
     witness = _witness(estimator, fitter, fitted)
     for _ in range(MOST_FITS):
         # the witness itself is out of reach of a fit of finite precision: aim a little below
@@ -230,7 +244,7 @@ def _climb(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
 
 
 def _witness(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
-    """The alpha up to which this component's loading has a positive margin."""
+    """Return the alpha up to which this component's loading has a positive margin."""
     loading = fitted.fit.components[0]
     weighted = fitted.setting["l1_ratio"] * float(np.abs(loading).sum())
     # a penalty that is quadratic near zero vanishes faster than the loading does
@@ -239,3 +253,55 @@ def _witness(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
     weighted += fitted.setting["tv_ratio"] * slope
     explained = float(fitted.fit.decomposition.singular_values[0]) / fitter.data.shape[0]
     return explained / weighted / alpha_unit(estimator, fitter.data)
+
+
+def values(name: str, given: Any) -> tuple[float, ...]:
+    """Return a parameter that may be one number or several, as a tuple of different numbers."""
+    numbers = (given,) if isinstance(given, Real) else tuple(given) if np.ndim(given) == 1 else ()
+    if not numbers or any(isinstance(value, bool) or not isinstance(value, Real) for value in numbers):
+        remedy = "leave it out for the default values"
+        if name == "alpha":
+            remedy = "take 'grid' for values that suit the data"
+        raise ValueError(f"{name} must be a number or a sequence of numbers, got {given!r}; {remedy}")
+    return tuple(dict.fromkeys(float(value) for value in numbers))
+
+
+def target_rows(template: SPCATV, sparsity: Any, smoothness: Any) -> list[Row]:
+    """Return every sparsity with every smoothness, one row per smoothness, all checked."""
+    shares = values("sparsity", sparsity)
+    rows: list[Row] = [
+        tuple({"sparsity": share, "smoothness": value} for share in shares)
+        for value in values("smoothness", smoothness)
+    ]
+    for setting in (setting for row in rows for setting in row):
+        check_parameters(with_setting(template, setting))
+    return rows
+
+
+def ratio_pairs(template: SPCATV, l1_ratio: Any, tv_ratio: Any) -> list[Pair]:
+    """Return all pairs (l1_ratio, tv_ratio) that leave something for the l2 norm."""
+    every = list(product(values("l1_ratio", l1_ratio), values("tv_ratio", tv_ratio)))
+    pairs = [(l1, tv) for l1, tv in every if l1 + tv < 1] or every[:1]
+    for l1, tv in pairs:
+        check_parameters(clone(template).set_params(l1_ratio=l1, tv_ratio=tv))
+    return pairs
+
+
+def alpha_rows(pairs: Sequence[Pair], alphas: Sequence[float]) -> list[Row]:
+    """Return every alpha with every pair of ratios, one row per pair."""
+    return [tuple({"alpha": alpha, "l1_ratio": l1, "tv_ratio": tv} for alpha in alphas) for l1, tv in pairs]
+
+
+def row_below_all_zero(
+    template: SPCATV,
+    X: Any,
+    structure: Structure,
+    pair: Pair,
+    adjustment: Adjustment,
+    n_alphas: int,
+    smallest: float,
+) -> Row:
+    """Return the row of a pair of ratios, with values of alpha that suit all samples."""
+    estimator = clone(template).set_params(structure=structure, l1_ratio=pair[0], tv_ratio=pair[1])
+    grid = grid_below(all_zero_alpha(estimator, adjustment.whole(as_data(X))), n_alphas, smallest)
+    return alpha_rows([pair], grid.tolist())[0]

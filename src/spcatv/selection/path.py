@@ -42,6 +42,8 @@ STRAIGHT = 1e-6
 WEIGHTS = ("alpha", "l1_ratio", "tv_ratio")
 # values of either, by name; sparsity and alpha may be a tuple of one value per component
 Setting = Mapping[str, Any]
+# settings of a grid that differ in sparsity alone, or in alpha alone
+Row = tuple[Setting, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
 
 
 def checked_template(estimator: SPCATV, X: Any) -> tuple[SPCATV, Data, Structure]:
-    """An unfitted copy of an estimator that has seen the features of X, X as data, and its structure."""
+    """Return an unfitted copy of an estimator with the features of X, X as data, and its structure."""
     template: SPCATV = clone(estimator)
     check_parameters(template)
     data = checked_data(template, X, reset=True, min_samples=2)
@@ -143,7 +145,7 @@ class PathFit:
 
     @property
     def alpha(self) -> float:
-        """The alpha of the setting, in the estimator's units."""
+        """Alpha of the setting, in the estimator's units."""
         return float(self.setting["alpha"])
 
 
@@ -187,7 +189,7 @@ class PathFitter:
         return PathFit(setting, fit)
 
     def model(self, fitted: PathFit) -> SPCATV:
-        """A fit of this path as a fitted estimator."""
+        """Return a fit of this path as a fitted estimator."""
         model = with_setting(self._template, fitted.setting)
         model.random_state = deepcopy(model.random_state)
         store_fit(model, fitted.fit)
@@ -195,7 +197,7 @@ class PathFitter:
 
 
 def path_order(settings: Sequence[Setting]) -> list[int]:
-    """An order in which neighbours are alike, row by row; a row has one smoothness, or one pair of ratios.
+    """Order settings so that successive ones are alike, row by row.
 
     Values of alpha go up in one row and down in the next. Sparsity always goes up.
     """
@@ -209,7 +211,7 @@ def path_order(settings: Sequence[Setting]) -> list[int]:
 
 
 def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
-    """The settings to fit, each from the one before, to reach `setting`, which is the last.
+    """Return the settings to fit, each from the one before, to reach `setting`, which is the last.
 
     A strong penalty that a path reaches may be out of reach of a fit that starts there, so that a value of
     alpha comes after the smaller ones with the same ratios. Components of a wanted sparsity need no way: a
@@ -222,18 +224,18 @@ def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
 
 
 def row_key(setting: Setting) -> tuple[float, ...]:
-    """The values of a setting that stay the same along a row; the two models have different ones."""
+    """Return the values of a setting that its row shares: the smoothness, or the pair of ratios."""
     return (setting["smoothness"],) if "sparsity" in setting else (setting["tv_ratio"], setting["l1_ratio"])
 
 
 def _strength(setting: Setting) -> float:
-    """Position of a setting in its row: the logarithm of alpha, or of one over the share that is not zero."""
+    """Return the logarithm of alpha, or of one over the share of features that are not zero."""
     value = 1 / (1 - np.asarray(setting["sparsity"])) if "sparsity" in setting else setting["alpha"]
     return float(np.log(np.mean(value)))
 
 
 def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
-    """Where to start from, given one or two fits; straight on through two where they lie on a line."""
+    """Return a start from one or two fits, extrapolated through two if the settings lie on a line."""
     if not near:
         return None
     last = near[-1]
@@ -258,12 +260,12 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
 
 
 def _place(setting: Setting) -> FloatArray:
-    """A setting as a point: strengths are compared by their ratio, the other values by their difference."""
+    """Return a setting as a point: the logarithm of its strength, and the other values."""
     return np.array([_strength(setting), *row_key(setting)])
 
 
 def complete_setting(estimator: SPCATV, setting: float | Mapping[str, Any]) -> Setting:
-    """All values of a setting, those left out taken from the estimator."""
+    """Return all values of a setting; those left out are taken from the estimator."""
     penalised = estimator.alpha is not None
     given = dict(setting) if isinstance(setting, Mapping) else {"alpha" if penalised else "sparsity": setting}
     if given:
@@ -282,7 +284,7 @@ def complete_setting(estimator: SPCATV, setting: float | Mapping[str, Any]) -> S
 
 
 def with_setting(estimator: SPCATV, setting: Setting) -> SPCATV:
-    """A copy of an estimator with the parameters of a setting; those of the other model do not count."""
+    """Return a copy of an estimator with the parameters of a setting, and defaults for the other model."""
     others: dict[str, Any] = {"alpha": None}
     if "alpha" in setting:
         others = {"sparsity": FIT.sparsity, "smoothness": FIT.smoothness}
@@ -291,6 +293,6 @@ def with_setting(estimator: SPCATV, setting: Setting) -> SPCATV:
 
 
 def setting_text(setting: Setting) -> str:
-    """A setting in words."""
+    """Describe a setting."""
     values = {name: ", ".join(f"{value:.4g}" for value in np.atleast_1d(setting[name])) for name in setting}
     return ", ".join(f"{name}={value}" for name, value in values.items())

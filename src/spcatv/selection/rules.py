@@ -1,4 +1,4 @@
-"""Which setting to choose, given the scores of all of them, and why (docs/method.md section 6.5).
+"""Rules that choose a setting by the scores of all of them, with the reason (docs/method.md section 6.5).
 
 A rule is a function of the table that returns the number of a setting; the first one wins a tie. The rules
 here choose among eligible settings only: fitted on every fold, with every component nonempty on every fold.
@@ -15,8 +15,8 @@ import numpy as np
 from spcatv._util.parameters import RULES
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv._util.warn import warn_user
+from spcatv.selection.cross_validation import SelectionTable, standard_error
 from spcatv.selection.path import Setting, row_key, setting_text
-from spcatv.selection.table import SelectionTable, standard_error
 
 # The components that the paper wants to be sparse: the second and the third.
 SPARSE_COMPONENTS = slice(1, 3)
@@ -48,7 +48,7 @@ class Choice:
 
 
 def paper_rule(table: SelectionTable, min_sparsity: float = 0.5) -> int:
-    """The paper's rule: lowest held-out error among settings with sparse second and third components.
+    """Return the setting with the lowest error whose second and third components are sparse.
 
     `min_sparsity` is the share of zeros, as a mean over folds, that each of the two must have; with fewer
     components, those that there are. If no setting is sparse enough, the one that comes closest is taken,
@@ -70,7 +70,7 @@ def paper_rule(table: SelectionTable, min_sparsity: float = 0.5) -> int:
 
 
 def lowest_error(table: SelectionTable) -> int:
-    """The setting with the lowest mean held-out error."""
+    """Return the setting with the lowest mean held-out error."""
     return _first_lowest(table.mean_error, table.eligible)
 
 
@@ -95,7 +95,7 @@ def one_standard_error(table: SelectionTable) -> int:
 
 
 def highest_stability(table: SelectionTable) -> int:
-    """The most stable setting: highest Dice index over folds, corrected for chance."""
+    """Return the most stable setting: highest Dice index over folds, corrected for chance."""
     check_folds(int(table.used_folds.sum()), "stability")
     return _first_lowest(-_reproducibility(table), table.eligible)
 
@@ -153,12 +153,12 @@ def warn_of_edge(settings: Sequence[Setting], chosen: Setting) -> None:
 
 
 def _overlap(table: SelectionTable, index: int) -> str:
-    dice = table.scores[index].dice.mean()
+    dice = table.dice[index].mean()
     return "no second fold to compare with" if np.isnan(dice) else f"mean Dice index over folds {dice:.2f}"
 
 
 def _reproducibility(table: SelectionTable) -> FloatArray:
-    """The corrected Dice index of every setting; settings without one come last."""
+    """Return the corrected Dice index of every setting, -1 for settings without one."""
     return np.nan_to_num(table.corrected_dice, nan=-1.0)
 
 
