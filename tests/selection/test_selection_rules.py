@@ -101,14 +101,14 @@ def test_every_component_must_live_on_every_fold(rule):
 
 def test_a_component_that_is_empty_on_one_fold_counts_as_empty():
     given = table(([0.9, 0.9], [0.9, 0.9], 1.0), ([0.5, 0.5], [0.9, 0.9], 0.5))
-    given.scores[0].sparsity[1, 0] = 1.0
+    given.fold_sparsity[0, 1, 0] = 1.0
     assert given.eligible.tolist() == [False, True]
     assert given.least_nonempty.tolist() == [1, 2]
 
 
 def test_empty_components_are_not_counted_as_zeros():
     given = table(([0.5, 0.5], [0.6, 1.0], 0), ([0.4, 0.4], [1.0, 1.0], 0), ([0.3, 0.3], [0.6, 0.8], 0))
-    given.scores[2].sparsity[1, 1] = 1.0  # empty on the second fold alone
+    given.fold_sparsity[2, 1, 1] = 1.0  # empty on the second fold alone
     results = given.as_dict()
     np.testing.assert_allclose(results["mean_sparsity_1"], [0.6, np.nan, 0.6])
     np.testing.assert_allclose(results["mean_sparsity_2"], [np.nan, np.nan, 0.8])
@@ -169,8 +169,7 @@ def test_failed_fits():
 
 def test_one_fold_has_no_spread():
     one = table(([0.5], [0.5, 0.5], np.nan), ([0.4], [0.9, 0.9], np.nan))
-    for scores in one.scores:
-        scores.dice[:] = np.nan
+    one.dice[:] = np.nan
     for rule in ("error", "paper"):
         choice = choose(one, rule, 0.5)
         assert choice.index == 0

@@ -314,10 +314,14 @@ def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None
     rng = np.random.default_rng(SEED)
     n_samples = min(len(data.samples), MOST_SAMPLES)
     samples = data.samples[np.sort(rng.choice(len(data.samples), n_samples, replace=False))]
-    columns = _Columns(data.array, samples)
-    pairs = _random_pairs(structure.n_features, rng)
-    columns.without_what_these_share(pairs.ravel())
-    strangers = columns.correlations(pairs)
+    random = _random_pairs(structure.n_features, rng)
+    kinds = neighbour_pairs(structure, MOST_PAIRS, rng)
+    features, places = np.unique(np.concatenate([random, *kinds.values()]), return_inverse=True)
+    ends = np.cumsum([len(random), *map(len, kinds.values())])[:-1]
+    of_strangers, *of_kinds = np.split(places.reshape(-1, 2), ends)
+    columns = _unit_columns(data.array[samples[:, None], features].astype(np.float64))
+    columns = _without_shared(columns, of_strangers.ravel())
+    strangers = _correlations(columns, of_strangers)
     if len(strangers) < FEWEST_PAIRS:
         return
     # mean and deviation of squared cosines of random vectors, orthogonal to a constant and what is shared
@@ -326,13 +330,10 @@ def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None
     beyond = np.square(strangers).mean() - noise
     if beyond < BEYOND_NOISE * deviation / np.sqrt(len(strangers)):
         return
-    kinds = {
-        kind: columns.correlations(pairs)
-        for kind, pairs in neighbour_pairs(structure, MOST_PAIRS, rng).items()
-    }
-    known = {kind: found for kind, found in kinds.items() if len(found) >= FEWEST_PAIRS}
+    found = {kind: _correlations(columns, own) for kind, own in zip(kinds, of_kinds, strict=True)}
+    known = {kind: values for kind, values in found.items() if len(values) >= FEWEST_PAIRS}
     least = _signed_square(strangers) + NOTABLE * beyond
-    unlike = {kind: found for kind, found in known.items() if _signed_square(found) < least}
+    unlike = {kind: values for kind, values in known.items() if _signed_square(values) < least}
     if unlike:
         where = "" if len(unlike) == len(known) else f" {' and '.join(unlike)}"
         warn_user(
@@ -348,42 +349,34 @@ def _random_pairs(n_features: int, rng: np.random.Generator) -> IntArray:
     return np.stack([first, (first + step) % n_features], axis=1)
 
 
-class _Columns:
-    """Columns of X (N, P) over some samples, of mean 0 and unit length, or zero."""
+def _unit_columns(columns: FloatArray) -> FloatArray:
+    """Return columns of mean 0 and unit length; those that hardly vary are zero."""
+    largest = np.abs(columns).max(axis=0)
+    columns = columns - columns.mean(axis=0)
+    # scale to ordinary numbers first: squares of very large or small ones overflow or vanish
+    spread = np.abs(columns).max(axis=0)
+    columns = _divided(columns, np.where(spread > FLAT**2 * largest, spread, 0.0))
+    return _divided(columns, np.linalg.norm(columns, axis=0))
 
-    def __init__(self, X: FloatArray, samples: IntArray) -> None:
-        self._X, self._samples = X, samples
-        self._shared: FloatArray | None = None  # unit direction that is removed, shape (n_samples,)
 
-    def without_what_these_share(self, features: IntArray) -> None:
-        """Remove the mean of these features from all, if most of them follow it.
+def _without_shared(columns: FloatArray, places: IntArray) -> FloatArray:
+    """Remove the mean of the columns at these places from all columns, if most of them follow it.
 
-        It makes random pairs as alike as neighbours. A mean that few features follow is a local signal.
-        """
-        columns = self._of(features)
-        shared = columns.mean(axis=1)
-        length = float(np.linalg.norm(shared))
-        if length > 0 and np.median(np.square(shared @ columns)) > FOLLOWED * length**2 / len(shared):
-            self._shared = shared / length
+    It makes random pairs as alike as neighbours. A mean that few features follow is a local signal.
+    """
+    shared = columns[:, places].mean(axis=1)
+    length = float(np.linalg.norm(shared))
+    if length == 0 or np.median(np.square(shared @ columns[:, places])) <= FOLLOWED * length**2 / len(shared):
+        return columns
+    columns = columns - np.outer(shared / length, shared / length @ columns)
+    lengths = np.linalg.norm(columns, axis=0)
+    return _divided(columns, np.where(lengths > FLAT, lengths, 0.0))
 
-    def correlations(self, pairs: IntArray) -> FloatArray:
-        """Return the correlations of the pairs of features (n, 2) that vary."""
-        first, second = self._of(pairs[:, 0]), self._of(pairs[:, 1])
-        return np.asarray(np.einsum("np,np->p", first, second)[first.any(axis=0) & second.any(axis=0)])
 
-    def _of(self, features: IntArray) -> FloatArray:
-        columns: FloatArray = self._X[self._samples[:, None], features].astype(np.float64)
-        largest = np.abs(columns).max(axis=0)
-        columns -= columns.mean(axis=0)
-        # scale to ordinary numbers first: squares of very large or small ones overflow or vanish
-        spread = np.abs(columns).max(axis=0)
-        columns = _divided(columns, np.where(spread > FLAT**2 * largest, spread, 0.0))
-        columns = _divided(columns, np.linalg.norm(columns, axis=0))
-        if self._shared is None:
-            return columns
-        columns -= np.outer(self._shared, self._shared @ columns)
-        lengths = np.linalg.norm(columns, axis=0)
-        return _divided(columns, np.where(lengths > FLAT, lengths, 0.0))
+def _correlations(columns: FloatArray, pairs: IntArray) -> FloatArray:
+    """Return the correlations of the pairs of columns (n, 2) that vary."""
+    first, second = columns[:, pairs[:, 0]], columns[:, pairs[:, 1]]
+    return np.asarray(np.einsum("np,np->p", first, second)[first.any(axis=0) & second.any(axis=0)])
 
 
 def _divided(columns: FloatArray, units: FloatArray) -> FloatArray:
