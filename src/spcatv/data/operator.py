@@ -409,7 +409,7 @@ class CentredData:
 
     def shifted_many(self, vectors: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, V (K, P) and a shift (N, K)."""
-        if len(vectors) > 1 and not self._has_small_means:
+        if not self._has_small_means:
             return self.data.there_and_back_many(vectors, self.mean, shift)
         scores, back = self.data.there_and_back_many(
             vectors, np.zeros_like(self.mean), shift + to_host(vectors @ self.mean)
