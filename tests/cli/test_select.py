@@ -25,7 +25,7 @@ from spcatv.estimator.verdicts import verdict_lines
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results
 from spcatv.results.tables import column_description
-from spcatv.selection import SPCATVCV, chains, count_components
+from spcatv.selection import SPCATVCV, count_components, cross_validation
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
 
@@ -220,7 +220,7 @@ def test_without_neighbours_there_are_no_regions(array, tmp_path, done):
 
 
 def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatch, capsys):
-    fit = chains.PathFitter.fit
+    fit = cross_validation.PathFitter.fit
 
     def fail_once(fitter, setting):
         if (
@@ -234,7 +234,7 @@ def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatc
         return fit(fitter, setting)
 
     failed = []
-    monkeypatch.setattr(chains.PathFitter, "fit", fail_once)
+    monkeypatch.setattr(cross_validation.PathFitter, "fit", fail_once)
     assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -249,7 +249,7 @@ def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys)
     def fail(*args):
         raise FloatingPointError("overflow")
 
-    monkeypatch.setattr(chains.PathFitter, "fit", fail)
+    monkeypatch.setattr(cross_validation.PathFitter, "fit", fail)
     assert main(["select", "--array", str(array), *SMALL, "--output", str(tmp_path / "new" / "out")]) == 1
     said = capsys.readouterr().err
     assert said.startswith("spca-tv: error: every fit failed; the first: fold 1")

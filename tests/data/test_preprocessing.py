@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from spcatv import SPCATV
 from spcatv.data import Adjustment, CentredData, CorrectedData, as_data, checked_adjustment
 from spcatv.metrics import match_components
-from spcatv.selection import SPCATVCV
+from spcatv.selection import SPCATVCV, cross_validation
 from spcatv.stability import REFIT_TOL, bootstrap_components
 from spcatv.testing import check_data
 
@@ -142,15 +142,13 @@ class TestFolds:
     def test_held_out_samples_do_not_reach_the_fit(self, samples, monkeypatch):
         X, confounds = samples
         components = []
-        from spcatv.selection import chains
-
-        outcome = chains._outcome
+        outcome = cross_validation._outcome
 
         def recorded(fit, *arguments):
             components.append(fit.components)
             return outcome(fit, *arguments)
 
-        monkeypatch.setattr(chains, "_outcome", recorded)
+        monkeypatch.setattr(cross_validation, "_outcome", recorded)
         changed = X.copy()
         changed[TEST] = 100 * np.random.default_rng(0).standard_normal((20, 30)) - 7
         other = confounds.copy()

@@ -108,9 +108,10 @@ def count_components(
 
     With the eigenvalues ``w_1 >= w_2 >= ...`` of ``X W X'``, X diffused on the structure by about one pixel,
     component k stands out if ``w_k / (w_k + w_{k+1} + ...) > 1.15 (2.83 + 2 sqrt(c) + c) / D`` with
-    ``c = D / (N - k)``, and no sample makes most of its variance. D is the effective number of independent
-    features of what the components before leave, ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` for the Gram
-    matrix g of this residual. The components before one that stands out have more variance, and count too.
+    ``c = D / (N - k)``, or, where that is less, ``1.15 sqrt(1 / D + 1 / (N - k))``, and no sample makes most
+    of its variance. D is the effective number of independent features of what the components before leave,
+    ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` for the Gram matrix g of this residual. The components before
+    one that stands out have more variance, and count too.
 
     Parameters
     ----------
@@ -163,8 +164,11 @@ def _compare_with_noise(gram: FloatArray, most: int) -> ComponentCount:
     numbers = [_independent_features(values[k:], vectors[:, k:]) for k in range(most + 1)]
     independent = np.maximum.accumulate(numbers[::-1])[::-1][:most]
     share = np.divide(values[:most], left[:most], out=np.zeros(most), where=left[:most] > 0)
-    crowding = independent / (n_samples - 1 - np.arange(most))
-    limit = OUTSTANDING * (LARGEST_VARIANCE + 2 * np.sqrt(crowding) + crowding) / independent
+    n_left = n_samples - 1 - np.arange(most)
+    crowding = independent / n_left
+    largest = (LARGEST_VARIANCE + 2 * np.sqrt(crowding) + crowding) / independent
+    # squares of all shares of noise add up to 1 / D, and sampling adds one in N - k: none can be larger
+    limit = OUTSTANDING * np.minimum(largest, np.sqrt(1 / independent + 1 / n_left))
     limit[[outweighing(vectors[:, k]) is not None for k in range(most)]] = np.nan
     return ComponentCount(share, limit, independent)
 
