@@ -6,6 +6,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
 from spcatv.report import formatting, generate_report
+from spcatv.report.inputs import gather
 from spcatv.selection import SPCATVCV
 from spcatv.solvers import solve
 
@@ -79,6 +80,16 @@ def test_a_search_has_a_report_of_its_own_with_its_call(line):
     for given in ("alpha=[0.1, 0.3]", "l1_ratio=0.2", "tv_ratio=[0.5]", "cv=3", "structure=(60,)"):
         assert given in code
     assert "The rule “one_se” takes the sparsest setting" in html
+
+
+def test_scores_of_a_search_are_those_of_the_samples_that_it_adjusts():
+    rng = np.random.default_rng(0)
+    X, confounds = rng.standard_normal((40, 60)) * np.linspace(1, 20, 60), rng.standard_normal((40, 1))
+    search = SPCATVCV(2, structure=(60,), sparsity=[0.5], smoothness=[0.5], standardize=True, cv=2)
+    search.fit(X, confounds=confounds)
+    found = gather(search, data=X, confounds=confounds)
+    np.testing.assert_allclose(found.scores.values, search.transform(X, confounds))
+    assert (found.variance.ceiling >= found.variance.cumulative).all()
 
 
 def test_an_unfitted_search_reports_it():

@@ -26,6 +26,7 @@ from spcatv.report import formatting as fmt
 from spcatv.results import Results, ResultsError, Scores, Selection, read_results
 from spcatv.results.layout import MIXING
 from spcatv.results.read import numeric
+from spcatv.selection import SPCATVCV
 
 
 class ReportError(ValueError):
@@ -155,7 +156,7 @@ def gather(
         )
     scores, ceiling = found.scores, found.ceiling
     if data is not None:
-        matrix = _matrix(model, data, confounds)
+        matrix = _matrix(source, model, data, confounds)
         values = np.asarray(getattr(model, "estimator_", model).transform(matrix), dtype=np.float64)
         scores = Scores(_names(model, names, len(values)), values)
         ceiling = pca_cumulative_variance(
@@ -188,8 +189,10 @@ def _mean_img(found: Results) -> Any:
     return read_one(found.mean_file)
 
 
-def _matrix(model: Any, data: Any, confounds: Any) -> Array:
-    """Return the data matrix of an array, a Cohort, or images."""
+def _matrix(source: Any, model: Any, data: Any, confounds: Any) -> Any:
+    """Return the matrix that the model takes, of an array, a Cohort, or images."""
+    if isinstance(source, SPCATVCV):
+        return source._new_samples(data, confounds)
     if isinstance(model, SPCATV):
         return np.asarray(data)
     if hasattr(data, "preparation") and hasattr(data, "X"):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
@@ -31,9 +31,6 @@ from spcatv.xarray.conversion import (
     refuse_gaps,
     refuse_other_grid,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class XarraySPCATV(ComponentsMixin, BaseEstimator):
@@ -277,7 +274,7 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         if data is None:
             return self.estimator_, None, names
-        matrix = self.as_arrays(data)[1]
+        matrix = self._rows_of(data)[2]
         dims = [name for name in data.dims if name not in self.feature_dims_]
         labels = product(*(labels_of(data[name].values) for name in dims))
         return self.estimator_, matrix, names or [", ".join(label) for label in labels]
