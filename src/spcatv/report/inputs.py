@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from spcatv._util.bids import group_noun
 from spcatv._util.matching import index_columns, match_rows
 from spcatv._util.tables import Table, TableError
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import FloatArray
 from spcatv.data.leading import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import estimator_state
