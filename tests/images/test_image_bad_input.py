@@ -138,6 +138,14 @@ def test_not_an_image(three, tmp_path, name):
     refused(rf"{name}: (not an image|cannot be read)", [*three, path], mask=BOX)
 
 
+def test_empty_damaged_and_cut_files_are_described_at_once(three):
+    empty, cut, other = three
+    empty.write_bytes(b"")
+    cut.write_bytes(cut.read_bytes()[:-200])
+    other.write_bytes(b"no image")
+    refused(r"3 images cannot be used: .*a\.nii\.gz: is empty; .*b\.nii\.gz: .*; .*c\.nii\.gz: ", three)
+
+
 @pytest.mark.parametrize("name", ["cut.nii", "cut.nii.gz", "cut.mgz", "cut.mgh", "empty.nii", "empty.nii.gz"])
 @pytest.mark.parametrize("share", [0.3, 0.95])
 def test_truncated_volumes(tmp_path, name, share):
@@ -148,7 +156,7 @@ def test_truncated_volumes(tmp_path, name, share):
     nib.save(image(values, np.eye(4, dtype=np.float32)), whole)
     content = whole.read_bytes()
     path.write_bytes(b"" if "empty" in name else content[: int(share * len(content))])
-    refused(rf"{name}: (not an image|cannot be read)", [whole, path], mask=np.ones(shape, bool))
+    refused(rf"{name}: (not an image|cannot be read|is empty)", [whole, path], mask=np.ones(shape, bool))
 
 
 def test_damaged_bytes_in_a_compressed_file(three, tmp_path):

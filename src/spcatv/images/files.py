@@ -99,10 +99,25 @@ def each_image(
 
 
 def open_each(imgs: Any, open_one: Callable[[Any, int], T]) -> list[T]:
-    """Open a list of images, or one, by their numbers; one ImageError describes all that fail."""
+    """Open a list of images, or one, by their numbers; one ImageError describes all that fail.
+
+    Once one fails, all compressed files are read to their ends, so that damaged ones are described, too.
+    """
     items = list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
     opened: list[T] = []
-    each_image(lambda number: open_one(items[number], number), opened.append, len(items))
+
+    def open_whole(number: int) -> None:
+        item = items[number]
+        open_one(item, number)
+        if is_path(item) and is_compressed(item):
+            with reading(item), open_stream(Path(item).expanduser()):
+                pass
+
+    try:
+        each_image(lambda number: open_one(items[number], number), opened.append, len(items))
+    except ImageError:
+        each_image(open_whole, lambda _: None, len(items))
+        raise
     return opened
 
 
@@ -130,7 +145,8 @@ def checked_file(path: str | Path) -> Path:
     path = Path(path).expanduser()
     try:
         with open_regular(path) as file:
-            file.read(1)
+            if not file.read(1):
+                raise ImageError(f"{path}: is empty")
     except FileNotFoundError as error:
         raise ImageError(f"{path}: no such file") from error
     except IsADirectoryError as error:
