@@ -40,8 +40,9 @@ from spcatv.structure import Structure
 # End the search for supports when the squared relative change of every loading and its relative gap are below
 # this, or after so many sweeps.
 SETTLED, SEARCH_SWEEPS = 0.01, 15
-# Share of the largest relative gap of a sweep to which the next sweep solves every loading problem.
-SWEEP_REDUCTION = 0.1
+# Share of the largest relative gap of a sweep to which the next sweep solves every loading problem; the goal of
+# a sweep is at most this share of the one before, so that loose steps cannot go on for ever.
+SWEEP_REDUCTION, GOAL_DECAY = 0.1, 0.9
 # Weight of the l1 norm in a smoothed map, per wanted share of zeros, in units of the map's mean deviation.
 FLOOR = 0.1
 # Largest threshold of the search, as a share of the largest entry, so that a flat map keeps something.
@@ -74,17 +75,17 @@ class _Block:
         """Let the next map be solved in any case."""
         self.gap, self.scale = np.inf, 1.0
 
-    def solve(self, r: FloatArray, tol: float, worst: float) -> None:
+    def solve(self, r: FloatArray, tol: float, goal: float) -> None:
         """Solve the loading problem for the map ``r = X'u / N`` (P,), unless it is certified for it.
 
-        The relative gap falls to `tol`, or to a share of the `worst` one before this sweep if that is larger.
+        The relative gap falls to `tol`, or to the `goal` of the sweep if that is larger.
         """
         if self.relative_gap <= self._tol:
             return
         self._weigh(r)
         problem = self._problem(r)
         scale = self._gap_scale(r, problem)
-        first_goal = None if worst == np.inf else SWEEP_REDUCTION * worst * scale
+        first_goal = None if goal == np.inf else goal * scale
         step = certified_step(self.solver, problem, STEP_SHARE * tol * scale, first_goal)
         self.n_iter += step.n_iter
         self.certificate = step.certificate
@@ -412,15 +413,16 @@ class JointFitter:
         Every sweep solves the loadings for the maps (K, P) of the last scores. After a
         requested stop there is one sweep, so that every component has a loading.
         """
-        scores, worst = None, np.inf
+        scores, worst, goal = None, np.inf, np.inf
         for _ in range(1 if self._stopped else most):
             if scores is not None:
+                goal = min(SWEEP_REDUCTION * worst, GOAL_DECAY * goal)
                 maps = scores.maps if ahead is None else ahead.next_maps(scores.u, scores.maps, worst)
                 if maps is not scores.maps:
                     for block in blocks:
                         block.forget_gap()
             for block, r in zip(blocks, maps, strict=True):
-                block.solve(r, tol, worst)
+                block.solve(r, tol, goal)
             self.objectives.append(sum(block.objective for block in blocks))
             scores, worst = self._judged(blocks, exactly=not self._passes.has_sketch)
             while scores.is_empty.any():
