@@ -25,7 +25,7 @@ from markdown_blocks import read_blocks
 import spcatv
 from spcatv.cli import main
 from spcatv.cli.app import build_parser
-from spcatv.selection import SPCATVCV, cluster
+from spcatv.selection import SPCATVCV, workers
 from spcatv.stability import bootstrap_components, split_halves
 
 for package in ("nibabel", "nilearn", "matplotlib", "jinja2", "pandas"):
@@ -99,7 +99,7 @@ def any_address(monkeypatch):
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
     ) as local:
         monkeypatch.setattr(
-            cluster, "_connected", lambda package, address: package.Client(local, set_as_default=False)
+            workers, "_connected", lambda package, address: package.Client(local, set_as_default=False)
         )
         yield
 

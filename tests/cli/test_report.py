@@ -130,7 +130,7 @@ def test_one_alpha_per_component(array, tmp_path, done):
     model.save(tmp_path / "model")
     said = done("info", tmp_path / "model")
     assert "  alpha: 0.05, 0.2 (one per component)\n" in said
-    assert f"  l2 {model.l2_[0]:.4g}, {4 * model.l2_[0]:.4g}\n" in said
+    assert f"  l2: {model.l2_[0]:.4g}, {4 * model.l2_[0]:.4g} (one per component)\n" in said
     page = tmp_path / "page.html"
     done("report", tmp_path / "model", "--output", page)
     assert f"l2 {model.l2_[0]:.6g}, {4 * model.l2_[0]:.6g};" in page.read_text(encoding="utf-8")

@@ -155,8 +155,8 @@ def option() -> tuple[Patch, str]:
     patch: Patch = {
         "cli/app.py": (written, written + '    add("--digits N", integer(), "decimals of the scores", 6)\n'),
         "cli/transform.py": (
-            "mixing_table(names, scores)",
-            "mixing_table(names, scores.round(options.digits))",
+            "mixing_table(names, scores, coordinates)",
+            "mixing_table(names, scores.round(options.digits), coordinates)",
         ),
     }
     return (

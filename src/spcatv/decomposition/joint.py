@@ -40,8 +40,8 @@ from spcatv.structure import Structure
 # End the search for supports when the squared relative change of every loading and its relative gap are below
 # this, or after so many sweeps.
 SETTLED, SEARCH_SWEEPS = 0.01, 15
-# Share of the largest relative gap of a sweep to which the next sweep solves every loading problem; the goal of
-# a sweep is at most this share of the one before, so that loose steps cannot go on for ever.
+# Share of the largest relative gap of a sweep to which the next sweep solves every loading problem, and the
+# largest share of one goal that the next goal may be: without it, loose sweeps could repeat for ever.
 SWEEP_REDUCTION, GOAL_DECAY = 0.1, 0.9
 # Weight of the l1 norm in a smoothed map, per wanted share of zeros, in units of the map's mean deviation.
 FLOOR = 0.1

@@ -28,6 +28,8 @@ Packed = tuple[Any, dict[str, Array]]
 Class = TypeVar("Class", bound=type)
 
 PLAIN = (type(None), bool, int, float, str)
+# Lists and objects inside each other in a description that is read.
+MOST_LEVELS = 60
 
 
 class ModelError(ValueError):
@@ -140,10 +142,12 @@ WRITERS: tuple[tuple[Any, Callable[[Any, str, dict[str, Array]], Any]], ...] = (
 )
 
 
-def unpack(state: Any, arrays: Arrays) -> Any:
+def unpack(state: Any, arrays: Arrays, levels: int = MOST_LEVELS) -> Any:
     """Create the value that `pack` has described; every entry is checked."""
+    if levels == 0:
+        raise ModelError(f"a value is nested more than {MOST_LEVELS} levels deep")
     if isinstance(state, list):
-        return [unpack(item, arrays) for item in state]
+        return [unpack(item, arrays, levels - 1) for item in state]
     if not isinstance(state, dict):
         return state
     kind = state.get("type")
@@ -154,7 +158,7 @@ def unpack(state: Any, arrays: Arrays) -> Any:
         return arrays[name]
     if not isinstance(kind, str) or not (kind in READERS or kind in _RECORDABLE):
         raise ModelError(f"unknown type of value {kind!r:.60}")
-    entries = {name: unpack(item, arrays) for name, item in state.items() if name != "type"}
+    entries = {name: unpack(item, arrays, levels - 1) for name, item in state.items() if name != "type"}
     try:
         return READERS[kind](**entries) if kind in READERS else _read_record(_RECORDABLE[kind], entries)
     except ModelError:
