@@ -242,10 +242,9 @@ class _Scores:
         Raw scores of such a pair hardly differ, and the weakest direction that its scores span explains
         little more than a direction beyond the components, whose map has the length `spare_length`.
         """
-        pairs = sorted(combinations(range(len(self.raw.T)), 2), key=lambda pair: -self.correlation[pair])
-        for pair in pairs:
-            if self.correlation[pair] <= SAME_PATTERN:
-                return None
+        pairs = combinations(range(len(self.maps)), 2)
+        alike = [pair for pair in pairs if self.correlation[pair] > SAME_PATTERN]
+        for pair in sorted(alike, key=lambda pair: -self.correlation[pair]):
             weakest = np.linalg.svd(to_host(self.maps[list(pair)]), compute_uv=False)[-1]
             if weakest <= BEYOND_SPARE * spare_length:
                 return int(max(pair, key=lambda k: self.strength[k]))
