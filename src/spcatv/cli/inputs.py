@@ -49,7 +49,7 @@ def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple
 
 
 def is_field(files: Sequence[SampleFiles] | None) -> bool:
-    """Return whether the files are those of fields, read with xarray; an InputError refuses a mixture."""
+    """Return whether xarray reads the files (NetCDF or Zarr); an InputError refuses a mixture."""
     kinds = {file.suffix.lower() in FIELD_SUFFIXES for sample in files or () for file in sample}
     if len(kinds) > 1:
         raise InputError("the files are of two kinds, NetCDF or Zarr and images; give one kind")

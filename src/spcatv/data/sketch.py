@@ -127,7 +127,7 @@ class CountedPasses:
         return scores[:, 0], back[0]
 
     def maps(self, scores: FloatArray) -> FloatArray:
-        """Return ``U'X`` for scores U (N, K), shape (K, P); with a sketch, those of U projected."""
+        """Return ``U'X`` for scores U (N, K), shape (K, P); with a sketch, of U projected onto it."""
         if self._sketches:
             return sum(sketch.maps(scores) for sketch in self._sketches)  # type: ignore[return-value]
         self.n_passes += 1

@@ -132,7 +132,7 @@ class JointStart:
 
     scores: FloatArray  # orthonormal, shape (N, K)
     smooth_maps: FloatArray  # their maps ``X'u``, diffused on the structure, shape (K, P), in any unit
-    # length of the map ``X'u / N`` of a leading direction beyond those of the components; infinite if unknown
+    # length of the map ``X'u / N`` of the weakest leading direction, a spare one; infinite if unknown
     spare_length: float = np.inf
 
     def upright(self) -> JointStart:

@@ -97,7 +97,7 @@ class ConfoundColumns:
 
 
 def read_confounds(confounds: Any, names: Sequence[str], fit: ConfoundFit | None = None) -> ConfoundTable:
-    """Check a table of confounds, find the row of every image, and code columns of text, as those of a `fit`.
+    """Check a table of confounds, find the row of every image, and code columns of text as in the `fit`.
 
     Id columns, by which rows are matched to the `names` (`spcatv._util.matching`), are not confounds.
     """

@@ -53,8 +53,8 @@ class Run:
 def runs_of(images: Iterable[Any]) -> tuple[Run, ...]:
     """Return the runs of opened images, one after the other.
 
-    An image of any format has the attributes `name`, `n_samples`, `files`, `t_r` and `is_series` (those of a
-    Run); a single sample is no time series.
+    An image of any format has the attributes `name`, `n_samples`, `files`, `t_r` and `is_series`, as a Run
+    has; a single sample is no time series.
     """
     runs: list[Run] = []
     stop = 0
@@ -115,7 +115,7 @@ class Samples:
     def read(self, number: int, out: FloatArray) -> Any:
         """Read image `number` into `out` of shape (n_samples, n_features), on any thread.
 
-        Returns the sums of the image, to be added to those of all images in order, if they are wanted.
+        Returns the sums of the image, which the caller adds up in order; None if no sums are needed.
         """
         summed = self.sums is not None and not self.is_summed
         with np.errstate(over="ignore"):  # values too large for float32 become infinite and are dropped later
@@ -258,8 +258,8 @@ class Space(ABC):
         """
 
     def mean_image(self, sums: Any) -> Any:
-        """Return the mean of images from their sums, also outside the mask."""
-        raise NotImplementedError
+        """Return the mean of images from their sums, also outside the mask; None for spaces without sums."""
+        return None
 
     @abstractmethod
     def to_images(self, maps: FloatArray, names: tuple[str, ...]) -> Any:
