@@ -9,7 +9,7 @@ from spcatv.data import ArrayData
 from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, NOT_CONFIRMED, UNCERTAIN, verdict_lines
 from spcatv.metrics import dice, match_components, threshold_loadings
 from spcatv.selection import FailedFitWarning
-from spcatv.stability import Reproducibility, agreement, some_samples, split_halves
+from spcatv.stability import Reproducibility, agreement, centred_data, split_halves
 
 SHAPE = (14, 14)
 pytestmark = pytest.mark.filterwarnings("ignore:the share of zeros")
@@ -76,8 +76,7 @@ def test_plain_loops_are_the_second_route(result, strong_and_noise):
 def test_complementary_maps_are_compared_each_with_itself():
     left = np.repeat([0.5, 0.0], 4)
     pair = np.array([left, 0.5 - left])  # their correlation is -1
-    found = agreement(pair, [pair, pair[::-1]], 0.99)
-    assert_allclose([found.dice, found.cosine], 1)
+    assert_allclose(agreement(pair, [pair, pair[::-1]], 0.99), 1)
 
 
 def test_a_strong_region_is_confirmed_and_noise_is_not(result):
@@ -148,13 +147,13 @@ def test_a_fitted_model_is_the_reference(strong_and_noise):
 def test_groups_stay_in_one_half(monkeypatch):
     taken = []
 
-    def recorded(template, X, samples, adjustment):
-        taken.append(samples)
-        return some_samples(template, X, samples, adjustment)
+    def recorded(template, data):
+        taken.append(data.samples)
+        return centred_data(template, data)
 
-    monkeypatch.setattr("spcatv.stability.some_samples", recorded)
+    monkeypatch.setattr("spcatv.stability.centred_data", recorded)
     groups = np.arange(40) % 10
-    split_halves(sparse(1), images(0, upper=3.0), n_splits=3, groups=groups, random_state=0)
+    split_halves(sparse(1), images(0, upper=3.0), n_splits=3, groups=groups, random_state=0, n_jobs=1)
     assert len(taken) == 6
     for one, other in zip(taken[::2], taken[1::2], strict=True):
         assert len(one) == len(other) == 20
@@ -213,7 +212,7 @@ def test_failed_splits_are_named_and_left_out(strong_and_noise):
 
     reference = sparse(1).fit(strong_and_noise).set_params(solver=fails_once)
     with pytest.warns(FailedFitWarning, match="split 1: RuntimeError: no"):
-        result = split_halves(reference, strong_and_noise, n_splits=2, random_state=0)
+        result = split_halves(reference, strong_and_noise, n_splits=2, random_state=0, n_jobs=1)
     assert len(result.dice) == 1
 
 

@@ -2,73 +2,56 @@
 
 Fits of some samples, each matched to the fit of all samples: of the two halves of a split, which share no
 sample, so that noise in one cannot agree with the same noise in the other; or of samples drawn with
-replacement. The tests of significance are at hand here, too.
+replacement.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import BoolArray, FloatArray, IntArray
-from spcatv.data import Adjustment, CentredData, Data, as_data, checked_adjustment, on_device
+from spcatv.data import Adjustment, Data, as_data, checked_adjustment, on_device
 from spcatv.estimator import SPCATV
-from spcatv.estimator._fit import centred_data, fit_data, with_parameters
+from spcatv.estimator._fit import centred_data, fit_data
 from spcatv.estimator._validation import checked_count
 from spcatv.estimator.verdicts import SAME_OUTLINE, SAME_PATTERN, Reproducibility
 from spcatv.metrics import dice, match_components, threshold_loadings
-from spcatv.model import recordable
 from spcatv.model.checkpoint import checkpointing, current_checkpoint
 from spcatv.progress import StageStarted
 from spcatv.selection.components import count_components
+from spcatv.selection.cross_validation import REFIT_TOL
 from spcatv.selection.path import checked_template
-from spcatv.selection.workers import (
-    FIT_FAILURES,
-    Failure,
-    check_failures,
-    failure,
-    placed,
-    shareable,
-    without_failures,
-    workers,
-)
-from spcatv.significance import PairedTest, paired_t_test, sign_flip_test
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, placed, run_calls
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
 __all__ = [
     "Bootstrap",
-    "PairedTest",
     "Region",
     "Reproducibility",
     "SplitHalves",
     "bootstrap_components",
-    "paired_t_test",
-    "sign_flip_test",
     "split_halves",
 ]
 
-# Relative gap of fits whose supports and cosines are compared: more digits of the loadings are not used.
-REFIT_TOL = 1e-4
 # Require a component to stand out of noise if the data have fewer effective independent features than this:
 # there, halves of noise agree by chance.
 FEW_INDEPENDENT = 10.0
-# Titles of the progress of both kinds of refits, and the word for one of them.
-TITLES = {"split": "Splitting into halves", "resample": "Resampling"}
+# Measures of a refit: those of `agreement`, or of `_likeness`.
+Measures = tuple[FloatArray, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Connected region of the reference, and its frequency in resamples.
+    """Connected region of a component, and its frequency in resamples.
 
     Attributes
     ----------
@@ -87,15 +70,13 @@ class Region:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from spcatv import SPCATV
     >>> from spcatv.stability import bootstrap_components
-    >>> X = np.random.default_rng(0).standard_normal((30, 100))
-    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
-    >>> model = SPCATV(1, structure=(100,), sparsity=0.8)
+    >>> X = [[3.0, 3.0, 0.0], [-3.0, -3.0, 1.0], [2.0, 2.0, 1.0], [-2.0, -2.0, 0.0]]
+    >>> model = SPCATV(1, structure=(3,), sparsity=0.3)
     >>> region = bootstrap_components(model, X, n_resamples=2, random_state=0).regions[0]
-    >>> region.component, region.features.size, region.bootstrap_frequency
-    (0, 20, 1.0)
+    >>> region.component, region.features, region.bootstrap_frequency
+    (0, array([0, 1]), 1.0)
     """
 
     component: int
@@ -108,9 +89,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """Frequencies of features and regions of a reference in resampled fits.
-
-    All arrays over features are in the order of the features of X, to be shown as the components are.
+    """Frequencies of features and regions of K components in resampled fits.
 
     Attributes
     ----------
@@ -119,14 +98,11 @@ class Bootstrap:
     selection_frequency : ndarray of shape (K, P)
         Share of resamples in whose matched component, cut to 99 % of its norm, the feature is not zero.
     sign_consistency : ndarray of shape (K, P)
-        ``|n_positive - n_negative| / (n_positive + n_negative)`` over those, signs aligned with the
-        reference: 1 if the sign is always the same, 0 if either is as frequent; 0 where never selected.
-    dice : ndarray of shape (n_resamples, K)
-        Dice index of each resample's matched support with that of the reference.
-    signed_dice : ndarray of shape (n_resamples, K)
-        The same, features with opposite signs not counted as shared.
-    cosine : ndarray of shape (n_resamples, K)
-        Absolute cosine of the matched loadings.
+        ``|n_positive - n_negative| / (n_positive + n_negative)`` over those: 1 if the sign, aligned with the
+        reference, is always the same; 0 where never selected.
+    dice, signed_dice, cosine : ndarray of shape (n_resamples, K)
+        Dice index of each resample's matched support with that of the reference; the same, features with
+        opposite signs not counted as shared; and absolute cosine of the matched loadings.
     regions : tuple of Region
         Connected regions of the reference, component after component, the heaviest first.
     failures : tuple of Failure
@@ -134,14 +110,12 @@ class Bootstrap:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from spcatv import SPCATV
     >>> from spcatv.stability import bootstrap_components
-    >>> X = np.random.default_rng(0).standard_normal((30, 100))
-    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
-    >>> result = bootstrap_components(SPCATV(1, structure=(100,)), X, n_resamples=2, random_state=0)
+    >>> X = [[3.0, 3.0, 0.0], [-3.0, -3.0, 1.0], [2.0, 2.0, 1.0], [-2.0, -2.0, 0.0]]
+    >>> result = bootstrap_components(SPCATV(1), X, n_resamples=2, random_state=0)
     >>> result.selection_frequency.shape, result.dice.shape, len(result.failures)
-    ((1, 100), (2, 1), 0)
+    ((1, 3), (2, 1), 0)
     """
 
     components: FloatArray
@@ -156,16 +130,15 @@ class Bootstrap:
 
 @dataclass(frozen=True, eq=False)
 class SplitHalves:
-    """Agreement of fits of random halves about the components of a reference.
+    """Agreement of fits of random halves about K components.
 
     Attributes
     ----------
     components : ndarray of shape (K, P)
         Components of the reference.
-    dice : ndarray of shape (n_splits, K)
-        Dice index, corrected for chance, of the matched supports of the two halves of each split.
-    cosine : ndarray of shape (n_splits, K)
-        Absolute cosine of the matched loadings of the two halves.
+    dice, cosine : ndarray of shape (n_splits, K)
+        Dice index, corrected for chance, of the matched supports of the two halves of each split, and
+        absolute cosine of their loadings.
     n_half : int
         Samples in a half.
     beyond_noise : ndarray of shape (K,), bool
@@ -175,14 +148,12 @@ class SplitHalves:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from spcatv import SPCATV
     >>> from spcatv.stability import split_halves
-    >>> X = np.random.default_rng(0).standard_normal((30, 100))
-    >>> X[:, 20:40] += 3 * np.random.default_rng(1).standard_normal((30, 1))
-    >>> halves = split_halves(SPCATV(1, structure=(100,), sparsity=0.8), X, n_splits=2, random_state=0)
-    >>> halves.dice.shape, halves.reproducibility[0].verdict
-    ((2, 1), 'confirmed')
+    >>> X = [[3.0, 3.0, 0.0], [-3.0, -3.0, 1.0], [2.0, 2.0, 1.0], [-2.0, -2.0, 0.0]]
+    >>> halves = split_halves(SPCATV(1), X, n_splits=2, random_state=0)
+    >>> halves.dice.shape, len(halves.reproducibility)
+    ((2, 1), 1)
     """
 
     components: FloatArray
@@ -197,19 +168,11 @@ class SplitHalves:
         """One record per component."""
         indices, cosines = self.dice.mean(axis=0), self.cosine.mean(axis=0)
         ranks = np.argsort(np.lexsort((-cosines, -indices))) + 1
-        n_confirmed = np.count_nonzero((self.dice >= SAME_OUTLINE) | (self.cosine >= SAME_PATTERN), axis=0)
+        confirmed = np.count_nonzero((self.dice >= SAME_OUTLINE) | (self.cosine >= SAME_PATTERN), axis=0)
+        columns = (values.tolist() for values in (ranks, indices, cosines, confirmed, self.beyond_noise))
         return tuple(
-            Reproducibility(
-                component=k,
-                rank=int(ranks[k]),
-                dice=float(indices[k]),
-                cosine=float(cosines[k]),
-                n_confirmed=int(n_confirmed[k]),
-                n_splits=len(self.dice),
-                n_half=self.n_half,
-                beyond_noise=bool(self.beyond_noise[k]),
-            )
-            for k in range(len(ranks))
+            Reproducibility(k, rank, index, cosine, n_confirmed, len(self.dice), self.n_half, beyond_noise)
+            for k, (rank, index, cosine, n_confirmed, beyond_noise) in enumerate(zip(*columns, strict=True))
         )
 
 
@@ -226,29 +189,26 @@ def bootstrap_components(
     n_jobs: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Bootstrap:
-    """Fit resampled data again and again, and compare with the fit of all samples.
+    """Fit samples drawn with replacement, and compare with the fit of all samples.
 
     Parameters
     ----------
     estimator : SPCATV or XarraySPCATV
-        A model, fitted to X or not. If it is fitted its components are the reference, otherwise a fit to X
-        is made; it is not changed.
+        A model; it is not changed. Its components are the reference; if it is not fitted, a copy is.
     X : array-like of shape (n_samples, n_features), or DataArray
         Data.
     n_resamples : int, default=100
-        Resamples: N samples drawn with replacement.
+        Resamples of N samples.
     groups : array-like of shape (n_samples,), default=None
-        Samples of one group, such as the visits of one subject, are drawn together: as many groups as there
-        are, with replacement.
+        Samples of one group, such as the visits of one subject, are drawn together.
     standardize, confounds
-        As in `SPCATVCV`: features scaled and confounds removed with coefficients of the samples of each fit.
+        As in `SPCATVCV`, with coefficients of the samples of each fit.
     norm_fraction : float, default=0.99
         The share of a loading's norm that makes its support (`spcatv.metrics.threshold_loadings`).
     random_state : int, RandomState instance or None, default=None
-        For the draws; every resample has a seed of its own, so that any number of workers gives the same.
-        Random starts of the fits follow it, too.
+        For the draws, and for random starts of the fits.
     n_jobs : int or None, default=None
-        Workers, as in joblib.
+        Workers, as in `SPCATVCV`; any number gives the same numbers.
     checkpoint : path, default=None
         Folder that keeps every resample as soon as it is done (`spcatv.selection.checkpointing`); needs a
         `random_state`.
@@ -258,14 +218,10 @@ def bootstrap_components(
     Bootstrap
         How often features and regions are selected.
 
-    Warns
-    -----
-    FailedFitWarning
-        If resamples fail: they are named and left out. If all of them fail it is an error.
-
     Notes
     -----
-    Resamples are fitted to a relative gap of 1e-4, or to the estimator's `tol` if that is larger.
+    Resamples are fitted to a relative gap of 1e-4, or to the estimator's `tol` if that is larger. Those that
+    fail are named in a `FailedFitWarning` and left out; it is an error if all of them fail.
 
     Examples
     --------
@@ -279,9 +235,10 @@ def bootstrap_components(
     >>> [(region.features[[0, -1]].tolist(), region.bootstrap_frequency) for region in result.regions]
     [([20, 39], 1.0)]
     """
-    arguments = (groups, standardize, confounds, norm_fraction, random_state, n_jobs, checkpoint)
-    with _refits("resample", estimator, X, n_resamples, *arguments) as (reference, results):
-        return _summary(results, reference, norm_fraction)
+    options = (groups, standardize, confounds, norm_fraction, random_state, n_jobs)
+    with checkpointing(checkpoint):
+        fitted, _, results = _refits("resample", estimator, X, n_resamples, *options)
+        return _summary(results, fitted, norm_fraction)
 
 
 def split_halves(
@@ -299,34 +256,23 @@ def split_halves(
 ) -> SplitHalves:
     """Split the samples into random halves, fit both halves of each split, and compare them.
 
+    A half has half of the samples, so that the verdicts err on the side of caution.
+
     Parameters
     ----------
-    estimator : SPCATV or XarraySPCATV
-        A model, fitted to X or not. If it is fitted its components are the reference that the components of
-        both halves are matched to, otherwise a fit to X is made; it is not changed.
-    X : array-like of shape (n_samples, n_features), or DataArray
-        Data; halves are read where they lie, and not copied.
+    estimator, X
+        As in `bootstrap_components`; the components of both halves are matched to the reference.
     n_splits : int, default=10
         Splits; each costs two fits of half of the samples.
     groups : array-like of shape (n_samples,), default=None
         Samples of one group, such as the visits of one subject, stay in one half.
     standardize, confounds, norm_fraction, random_state, n_jobs, checkpoint
-        As in `bootstrap_components`, with splits in the place of resamples.
+        As in `bootstrap_components`.
 
     Returns
     -------
     SplitHalves
         Agreement of the two halves of every split, with verdicts on every component.
-
-    Warns
-    -----
-    FailedFitWarning
-        If splits fail: they are named and left out. If all of them fail it is an error.
-
-    Notes
-    -----
-    Halves have half of the samples: a component that they do not find may still be found in as many samples
-    as X has. The verdict errs on the side of caution.
 
     Examples
     --------
@@ -340,51 +286,26 @@ def split_halves(
     >>> [(component.rank, component.verdict) for component in result.reproducibility]
     [(1, 'confirmed'), (2, 'not confirmed')]
     """
-    arguments = (groups, standardize, confounds, norm_fraction, random_state, n_jobs, checkpoint)
-    failures: list[Failure] = []
-    with _refits("split", estimator, X, n_splits, *arguments) as (reference, results):
-        done = list(without_failures(results, failures))
+    options = (groups, standardize, confounds, norm_fraction, random_state, n_jobs)
+    with checkpointing(checkpoint):
+        fitted, data, results = _refits("split", estimator, X, n_splits, *options)
+        found = list(results)
+    failures = [result for result in found if isinstance(result, Failure)]
+    done = [result for result in found if not isinstance(result, Failure)]
     check_failures(failures, n_left=len(done))
+    dices, cosines = map(np.stack, zip(*done, strict=True))
+    count = count_components(fitted, data, standardize=standardize, confounds=confounds)
+    numbers = np.arange(len(fitted.components_))
     return SplitHalves(
-        reference.components,
-        dice=np.stack([split.dice for split in done]),
-        cosine=np.stack([split.cosine for split in done]),
-        n_half=reference.data.shape[0] // 2,
-        beyond_noise=_beyond_noise(reference, standardize, confounds),
+        fitted.components_,
+        dices,
+        cosines,
+        n_half=data.shape[0] // 2,
+        beyond_noise=(numbers < count.n_outstanding) | bool(count.n_independent[0] >= FEW_INDEPENDENT),
         failures=tuple(failures),
     )
 
 
-def _beyond_noise(reference: _Reference, standardize: bool, confounds: Any) -> BoolArray:
-    """Return which components are beyond noise as smooth as the data, shape (K,)."""
-    own = {"standardize": standardize, "confounds": confounds}
-    count = count_components(reference.estimator, reference.data, **own)
-    numbers = np.arange(len(reference.components))
-    return np.less(numbers, count.n_outstanding) | bool(count.n_independent[0] >= FEW_INDEPENDENT)
-
-
-@dataclass(frozen=True, eq=False)
-class _Reference:
-    """Fit of all samples."""
-
-    estimator: SPCATV  # as given
-    data: Data  # all samples
-    structure: Structure
-    components: FloatArray  # shape (K, P)
-
-
-@recordable
-@dataclass(frozen=True, eq=False)
-class _Refit:
-    """Comparison of one refit with the reference, or of both halves with each other; shapes (K,)."""
-
-    dice: FloatArray
-    cosine: FloatArray
-    signed_dice: FloatArray  # of a resample
-    signs: npt.NDArray[np.int8]  # of the supports of a resample, shape (K, P)
-
-
-@contextmanager
 def _refits(
     kind: str,
     estimator: Any,
@@ -396,34 +317,33 @@ def _refits(
     norm_fraction: float,
     random_state: Any,
     n_jobs: int | None,
-    checkpoint: str | os.PathLike[str] | None,
-) -> Iterator[tuple[_Reference, Iterator[_Refit | Failure]]]:
-    """Check the arguments, fit all samples unless that is done, and yield the refits as they come."""
+) -> tuple[SPCATV, Data, Iterator[Measures | Failure]]:
+    """Check the arguments, fit all samples unless that is done, and return the refits as they come."""
     if hasattr(estimator, "as_arrays"):  # of a DataArray
         estimator, X = estimator.as_arrays(X)
     n_refits = checked_count(n_refits, f"n_{kind}s")
-    with checkpointing(checkpoint):
-        template, data, structure = checked_template(clone(estimator), X)
-        data = placed(data, template, n_jobs)
-        blocks = _kept_together(data.shape[0], groups)
-        if kind == "split" and len(blocks) < 4:
-            raise ValueError(f"halves need at least 2 samples or groups each, but there are {len(blocks)}")
-        adjustment = checked_adjustment(standardize, confounds, data.shape[0])
-        seeds = _seeds(random_state, n_refits)
-        fitted = estimator
-        if not hasattr(estimator, "components_"):
-            fitted = clone(estimator).fit(adjustment.whole(data))
-        elif data.shape[1] != estimator.n_features_in_:
-            raise ValueError(
-                f"X has {data.shape[1]} features, but the model was fitted to {estimator.n_features_in_}; "
-                "give the data of the fit"
-            )
-        reference = _Reference(estimator, data, structure, fitted.components_)
-        template.set_params(structure=None)
-        shared = (kind, template, shareable(data), structure, reference.components, blocks, adjustment)
-        tasks = [(*shared, norm_fraction, seed, number) for number, seed in enumerate(seeds, start=1)]
-        with workers(n_jobs, data, StageStarted(TITLES[kind], n_refits, f"{kind}s")) as pool:
-            yield reference, pool.run(_refit, tasks)
+    template, data, structure = checked_template(clone(estimator), X)
+    data, shared = placed(data, template, n_jobs)
+    blocks = _kept_together(data.shape[0], groups)
+    if kind == "split" and len(blocks) < 4:
+        raise ValueError(f"halves need at least 2 samples or groups each, but there are {len(blocks)}")
+    adjustment = checked_adjustment(standardize, confounds, data.shape[0])
+    seeds = _seeds(random_state, n_refits)
+    fitted = estimator
+    if not hasattr(estimator, "components_"):
+        fitted = clone(estimator).fit(adjustment.whole(data))
+    elif data.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {data.shape[1]} features, but the model was fitted to {estimator.n_features_in_}; "
+            "give the data of the fit"
+        )
+    template.set_params(structure=None, tol=max(template.tol, REFIT_TOL))
+    inputs = (kind, template, shared, structure, adjustment)
+    compared = (fitted.components_, blocks, norm_fraction)
+    items = [(*inputs, *compared, seed, number) for number, seed in enumerate(seeds, start=1)]
+    title = "Resampling" if kind == "resample" else "Splitting into halves"
+    stage = StageStarted(title, n_refits, f"{kind}s")
+    return fitted, data, run_calls(_refit, items, n_jobs, data, stage)
 
 
 def _kept_together(n_samples: int, groups: Any) -> list[IntArray]:
@@ -433,8 +353,7 @@ def _kept_together(n_samples: int, groups: Any) -> list[IntArray]:
     labels = np.asarray(groups)
     if labels.shape != (n_samples,):
         raise ValueError(f"groups must have one label per sample, shape ({n_samples},); got {labels.shape}")
-    _, number = np.unique(labels, return_inverse=True)
-    return [np.flatnonzero(number == group) for group in range(number.max() + 1)]
+    return [np.flatnonzero(labels == label) for label in np.unique(labels)]
 
 
 def _seeds(random_state: Any, n_seeds: int) -> list[np.random.SeedSequence]:
@@ -453,114 +372,98 @@ def _refit(
     template: SPCATV,
     X: Any,
     structure: Structure,
+    adjustment: Adjustment,
     components: FloatArray,
     blocks: Sequence[IntArray],
-    adjustment: Adjustment,
     norm_fraction: float,
     seed: np.random.SeedSequence,
     number: int,
-) -> _Refit | Failure:
+) -> Measures | Failure:
     """Draw samples, fit them, and compare their components."""
     rng = np.random.default_rng(seed)
-    draws = _draws(kind, rng, blocks)
+    if kind == "resample":
+        drawn = rng.integers(0, len(blocks), size=len(blocks))
+        draws = [np.concatenate([blocks[block] for block in drawn])]
+    else:
+        order = rng.permutation(len(blocks))
+        halves = order[: len(order) // 2], order[len(order) // 2 :]
+        draws = [np.sort(np.concatenate([blocks[block] for block in half])) for half in halves]
     starts = np.random.RandomState(int(rng.integers(1 << 31)))
-    refitted = with_parameters(template, {"tol": max(template.tol, REFIT_TOL)})
     try:
-        parts = [some_samples(template, X, samples, adjustment) for samples in draws]
         with one_blas_thread():
-            found = [fit_data(refitted, part, structure, rng=starts).components for part in parts]
-        if kind == "split":
-            return agreement(components, found, norm_fraction)
-        return _likeness(components, found[0], norm_fraction)
+            data = on_device(as_data(X), template.device, int(template.n_components))
+            adjusted = [adjustment.adjusted(data, samples)[0] for samples in draws]
+        parts = [centred_data(template, part) for part in adjusted]
+        with one_blas_thread():
+            found = [fit_data(template, part, structure, rng=starts).components for part in parts]
+        compare = _likeness if kind == "resample" else agreement
+        return compare(components, found, norm_fraction)
     except FIT_FAILURES as error:
         return failure(f"{kind} {number}", error)
 
 
-def _draws(kind: str, rng: np.random.Generator, blocks: Sequence[IntArray]) -> list[IntArray]:
-    """Return the samples of both halves of a split, or those of a resample."""
-    if kind == "resample":
-        return [np.concatenate([blocks[block] for block in rng.integers(0, len(blocks), size=len(blocks))])]
-    order = rng.permutation(len(blocks))
-    middle = len(order) // 2
-    return [np.sort(np.concatenate([blocks[b] for b in half])) for half in (order[:middle], order[middle:])]
-
-
-def some_samples(template: SPCATV, X: Any, samples: IntArray, adjustment: Adjustment) -> CentredData:
-    """Return some samples, as often as given, adjusted with their own coefficients; X is not copied."""
-    with one_blas_thread():
-        data = on_device(as_data(X), template.device, int(template.n_components))
-        (adjusted,) = adjustment.adjusted(data, samples)
-    return centred_data(template, adjusted)
-
-
-def agreement(components: FloatArray, found: Sequence[FloatArray], norm_fraction: float) -> _Refit:
-    """Compare two fits with each other, both matched to the reference."""
+def agreement(components: FloatArray, found: Sequence[FloatArray], norm_fraction: float) -> Measures:
+    """Return Dice indices and cosines (K,) of two fits, both matched to the reference."""
     pair = [loadings[match_components(components, loadings).order] for loadings in found]
     index = np.asarray(dice(*pair, norm_fraction=norm_fraction, corrected=True))
     # loadings have unit norm, or are zero
-    cosine = np.abs(np.einsum("kp,kp->k", *pair))
-    return _Refit(index, cosine, np.zeros(0), np.zeros((0, 0), np.int8))
+    return index, np.abs(np.einsum("kp,kp->k", *pair))
 
 
-def _likeness(components: FloatArray, loadings: FloatArray, norm_fraction: float) -> _Refit:
-    """Compare a resampled fit with the reference."""
-    match = match_components(components, loadings)
-    matched = match.sign[:, None] * threshold_loadings(loadings[match.order], norm_fraction)
+def _likeness(components: FloatArray, found: Sequence[FloatArray], norm_fraction: float) -> Measures:
+    """Return Dice indices, signed ones and cosines (K,) with the reference, and signs of supports (K, P)."""
+    match = match_components(components, found[0])
+    matched = match.sign[:, None] * threshold_loadings(found[0][match.order], norm_fraction)
     wanted = threshold_loadings(components, norm_fraction)
-    return _Refit(
-        dice=np.asarray(dice(wanted, matched)),
-        cosine=match.cosine,
-        signed_dice=np.asarray(dice(wanted, matched, signed=True)),
-        signs=np.sign(matched).astype(np.int8),
-    )
+    indices = (np.asarray(dice(wanted, matched, signed=signed)) for signed in (False, True))
+    return *indices, match.cosine, np.sign(matched).astype(np.int8)
 
 
-def _summary(results: Iterable[_Refit | Failure], reference: _Reference, norm_fraction: float) -> Bootstrap:
+def _summary(results: Iterable[Measures | Failure], fitted: SPCATV, norm_fraction: float) -> Bootstrap:
     """Count over the resamples as they come; none of them is kept."""
-    components, structure = reference.components, reference.structure
+    components = fitted.components_
     wanted = threshold_loadings(components, norm_fraction)
     regions = [
         (number, features)
         for number, row in enumerate(wanted)
-        for features in connected_regions(structure, row)
+        for features in connected_regions(fitted.structure_, row)
     ]
     positive, negative = np.zeros(components.shape, np.int64), np.zeros(components.shape, np.int64)
     found = np.zeros(len(regions), np.int64)
-    done: list[_Refit] = []
+    done: list[Measures] = []
     failures: list[Failure] = []
-    for result in without_failures(results, failures):
-        positive += result.signs > 0
-        negative += result.signs < 0
+    for result in results:
+        if isinstance(result, Failure):
+            failures.append(result)
+            continue
+        *measures, signs = result
+        done.append(tuple(measures))
+        positive += signs > 0
+        negative += signs < 0
         for index, (number, features) in enumerate(regions):
-            sign = np.sign(wanted[number, features[0]])
-            found[index] += 2 * int((result.signs[number, features] == sign).sum()) >= len(features)
-        done.append(replace(result, signs=np.zeros((0, 0), np.int8)))
+            same = signs[number, features] == np.sign(wanted[number, features[0]])
+            found[index] += 2 * int(same.sum()) >= len(features)
     check_failures(failures, n_left=len(done))
     selected = positive + negative
     frequency = selected / len(done)
+    dices, signed_dices, cosines = map(np.stack, zip(*done, strict=True))
     return Bootstrap(
-        components=components,
-        selection_frequency=frequency,
-        sign_consistency=np.abs(positive - negative) / np.maximum(selected, 1),
-        dice=np.stack([result.dice for result in done]),
-        signed_dice=np.stack([result.signed_dice for result in done]),
-        cosine=np.stack([result.cosine for result in done]),
+        components,
+        frequency,
+        np.abs(positive - negative) / np.maximum(selected, 1),
+        dices,
+        signed_dices,
+        cosines,
         regions=tuple(
-            _region(number, features, wanted[number], frequency[number], share)
+            Region(
+                component=number,
+                features=features,
+                sign=int(np.sign(wanted[number, features[0]])),
+                share=float(np.square(wanted[number, features]).sum() / np.square(wanted[number]).sum()),
+                selection_frequency=float(frequency[number, features].mean()),
+                bootstrap_frequency=float(share),
+            )
             for (number, features), share in zip(regions, found / len(done), strict=True)
         ),
         failures=tuple(failures),
-    )
-
-
-def _region(
-    number: int, features: IntArray, loading: FloatArray, frequency: FloatArray, found: float
-) -> Region:
-    return Region(
-        component=number,
-        features=features,
-        sign=int(np.sign(loading[features[0]])),
-        share=float(np.square(loading[features]).sum() / np.square(loading).sum()),
-        selection_frequency=float(frequency[features].mean()),
-        bootstrap_frequency=float(found),
     )

@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from joblib import Parallel, delayed
@@ -59,6 +60,22 @@ def test_the_limit_of_a_fit_is_not_one_of_its_own_threads(monkeypatch, sixteen_c
         monkeypatch.setattr(threads, "_asked_at_start", [])
         assert threads._library_limit() == 1
         assert most_threads() == 7
+
+
+def test_any_thread_may_limit_blas():
+    blas = threads._controller().select(user_api="blas").lib_controllers
+    outside = [library.num_threads for library in blas]
+    found = []
+
+    def inside():
+        with threads.one_blas_thread():
+            found.append([library.num_threads for library in blas])
+
+    inside()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(inside).result()
+    assert found == [[1] * len(blas)] * 2
+    assert [library.num_threads for library in blas] == outside
 
 
 def test_workers_of_joblib(monkeypatch, sixteen_cores):

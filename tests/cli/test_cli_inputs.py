@@ -9,7 +9,7 @@ import pytest
 from spcatv._util.tables import TableError, read_table
 from spcatv.cli.inputs import sample_files
 from spcatv.cli.parser import InputError
-from spcatv.results.tables import table_text
+from spcatv.results.write import table_text
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_columns_of_a_table(here):
 
 def test_tables_keep_every_digit():
     values = [1 / 3, np.float64(2 / 3), np.float32(1 / 3), True, None, "a\tb", 7]
-    lines = table_text(["v"], ([value] for value in values)).splitlines()
+    lines = table_text({"v": values}).splitlines()
     assert float(lines[1]) == 1 / 3
     assert float(lines[2]) == 2 / 3
     assert np.float32(lines[3]) == np.float32(1 / 3)

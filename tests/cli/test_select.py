@@ -24,7 +24,7 @@ from spcatv.cli.display import LiveDisplay
 from spcatv.estimator.verdicts import verdict_lines
 from spcatv.progress import StageAdvanced, StageStarted
 from spcatv.results import ResultsError, read_results
-from spcatv.results.tables import column_description
+from spcatv.results.layout import SELECTION, column_description
 from spcatv.selection import SPCATVCV, count_components, cross_validation
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
@@ -62,7 +62,7 @@ def test_same_as_the_library(array, tmp_path, done):
     assert choice["best_params"] == search.best_params_
     assert (choice["rule"], choice["n_folds"]) == ("one_se", 4)
     assert choice["reason"] == search.choice_reason_
-    assert all(choice[name]["Description"] == column_description(name) for name in rows[0])
+    assert all(choice[name]["Description"] == column_description(SELECTION, name) for name in rows[0])
     model = SPCATV.load(out / "model")
     assert_array_equal(model.components_, search.best_estimator_.components_)
     assert {name: getattr(model, name) for name in search.best_params_} == search.best_params_

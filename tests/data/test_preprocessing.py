@@ -128,7 +128,7 @@ FOLDS = [(TRAIN, TEST), (TEST, TRAIN)]
 
 class TestFolds:
     def search(self, **options):
-        return SPCATVCV(2, cv=FOLDS, **SETTING, **options)
+        return SPCATVCV(2, cv=FOLDS, n_jobs=1, **SETTING, **options)
 
     def test_a_fold_is_adjusted_on_its_training_samples(self, samples):
         X, confounds = samples
@@ -142,13 +142,13 @@ class TestFolds:
     def test_held_out_samples_do_not_reach_the_fit(self, samples, monkeypatch):
         X, confounds = samples
         components = []
-        outcome = cross_validation._outcome
+        outcome = cross_validation.fold_outcome
 
-        def recorded(fit, *arguments):
-            components.append(fit.components)
-            return outcome(fit, *arguments)
+        def recorded(fitter, fitted, test):
+            components.append(fitted.fit.components)
+            return outcome(fitter, fitted, test)
 
-        monkeypatch.setattr(cross_validation, "_outcome", recorded)
+        monkeypatch.setattr(cross_validation, "fold_outcome", recorded)
         changed = X.copy()
         changed[TEST] = 100 * np.random.default_rng(0).standard_normal((20, 30)) - 7
         other = confounds.copy()

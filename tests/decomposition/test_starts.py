@@ -11,7 +11,7 @@ from spcatv.data.leading import singular_scores
 from spcatv.decomposition import starts
 from spcatv.estimator import EmptyComponentWarning
 from spcatv.metrics import match_components
-from spcatv.structure import as_structure, from_matrix, grid, groups
+from spcatv.structure import as_structure, from_matrix, grid, groups, stack
 
 
 def _same_direction(a, b):
@@ -70,6 +70,18 @@ def test_panels_do_not_change_what_is_diffused(monkeypatch):
     monkeypatch.setattr(diffusion, "DIFFUSED_ENTRIES", 84)
     np.testing.assert_array_equal(diffusion.diffuse(diffusion.step_matrix(structure), columns, 12.0), whole)
     np.testing.assert_allclose(whole, kernel @ columns, atol=1e-3)
+
+
+def test_only_differences_diffuse():
+    rng = np.random.default_rng(5)
+    maps, field, sets = rng.standard_normal((2, 8)), grid((2, 4)), groups([[0, 1], range(2, 7)], 8)
+    assert diffusion.diffusion_on(sets)(maps, 15.0) is maps
+    both = stack([field, sets])
+    # the unit of time is that of the whole operator
+    time = 15.0 * field.norm_squared() / both.norm_squared()
+    np.testing.assert_allclose(
+        diffusion.diffusion_on(both)(maps, 15.0), diffusion.diffusion_on(field)(maps, time), atol=1e-3
+    )
 
 
 def test_expected_squares_include_the_edges_and_the_norms():

@@ -19,7 +19,7 @@ from spcatv.model import recordable
 from spcatv.model.checkpoint import Stage, describe, n_records
 from spcatv.problem import HuberTV
 from spcatv.selection import SPCATVCV, CheckpointError, checkpointing, path
-from spcatv.selection.workers import workers
+from spcatv.selection.workers import run_calls
 from spcatv.stability import bootstrap_components, split_halves
 from spcatv.structure import grid
 
@@ -342,19 +342,14 @@ def test_results_are_kept_as_they_arrive_with_workers(tmp_path):
     """Not when their turn comes: the first may be the last."""
     kept = []
 
-    class Pool:
-        def __call__(self, calls):
-            for function, arguments, _ in calls[::-1]:
-                yield function(*arguments)
-                kept.append(n_records(tmp_path))
-
-        def __exit__(self, *_):
-            pass
+    def pool(calls):
+        for function, arguments, _ in calls[::-1]:
+            yield function(*arguments)
+            kept.append(n_records(tmp_path))
 
     with pytest.MonkeyPatch.context() as patch, checkpointing(tmp_path):
-        patch.setattr("spcatv.selection.workers.JoblibWorkers._new_pool", lambda self: Pool())
-        with workers(2) as pool:
-            assert list(pool.run(_double, [(1,), (2,), (3,)])) == [2, 4, 6]
+        patch.setattr("spcatv.selection.workers.Parallel", lambda **_: pool)
+        assert list(run_calls(_double, [(1,), (2,), (3,)], 2)) == [2, 4, 6]
     assert kept == [1, 2], "before the first was there"
 
 

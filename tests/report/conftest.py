@@ -10,7 +10,8 @@ from report_files import ARTEFACTS, N_SAMPLES, blobs, write_mixing, write_select
 
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
-from spcatv.results.write import write_count
+from spcatv.results.layout import COUNT
+from spcatv.results.write import write_table
 from spcatv.selection import ComponentCount
 
 
@@ -115,7 +116,8 @@ def image(tmp_path_factory):
     model = SPCATV(2, structure=inside).fit(X)
     folder = tmp_path_factory.mktemp("image")
     model.save(folder / "model")
-    write_count(folder, ComponentCount(np.array([0.3, 0.2, 0.05]), np.full(3, 0.1), np.full(3, 40.0)))
+    count = ComponentCount(np.array([0.3, 0.2, 0.05]), np.full(3, 0.1), np.full(3, 40.0))
+    write_table(folder / COUNT, {"component": [1, 2, 3], **vars(count)})
     return SimpleNamespace(folder=folder, model=model, X=X, inside=inside)
 
 

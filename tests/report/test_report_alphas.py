@@ -6,6 +6,7 @@ import pytest
 from spcatv import SPCATV
 from spcatv.problem import LoadingProblem
 from spcatv.report import formatting, generate_report
+from spcatv.report.component import share_above_optimum
 from spcatv.report.inputs import gather
 from spcatv.selection import SPCATVCV
 from spcatv.solvers import solve
@@ -37,7 +38,7 @@ def test_certificate_is_that_of_its_own_problem(model, line):
     for k in range(2):
         l1, l2, tv = (weight[k] for weight in (model.l1_, model.l2_, model.tv_))
         record = model.diagnostics_[k]
-        claimed = formatting.share_above_optimum(record, l2)
+        claimed = share_above_optimum(record, l2)
         assert claimed == pytest.approx(l2 * record.gap / abs(record.objective))
         assert f"within {formatting.percent(claimed, 2)} of the optimum".replace("\u00a0", " ") in html
         component = model.components_[k].astype(float)

@@ -1,4 +1,4 @@
-"""Names of labels in XML files and beside images, damaged and probabilistic atlases."""
+"""Names of labels in XML files, and damaged atlases."""
 
 import gzip
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spcatv.report import ReportError
-from spcatv.report.regions import label_features, names_beside, parts_of, read_names
+from spcatv.report.regions import label_features, parts_of, read_names
 
 nib = pytest.importorskip("nibabel", reason="atlases are read with nibabel (extra `images`)")
 
@@ -47,7 +47,7 @@ def write_fsl(folder, stem="Halves/Halves-cort", title="Two Halves", short="HALF
 def sides(named, part):
     """The names at features on the left and on the right."""
     x = part.coords[:, 0]
-    return tuple({named.name_of(int(k)) for k in np.flatnonzero(side)[::50]} for side in (x < -4, x > 4))
+    return tuple(set(named[side]) for side in (x < -4, x > 4))
 
 
 def test_xml_of_fsl_counts_from_zero_but_its_voxels_from_one(tmp_path):
@@ -66,41 +66,21 @@ def test_xml_of_fsl_counts_from_zero_but_its_voxels_from_one(tmp_path):
             read_names(tmp_path / "AAL.xml")
 
 
-def test_names_are_found_beside_the_image(volume, tmp_path):
+def test_names_from_a_file(volume, tmp_path):
     image = write_fsl(tmp_path)
-    assert names_beside(image) == {}
     part = parts_of(volume.model)[0]
+    assert sides(label_features([part], [image]), part) == ({"label 1"}, {"label 2"})
     xml = tmp_path / "Halves-Cortical.xml"
     assert sides(label_features([part], [image], table=xml), part) == ({"Left & low"}, {"Right"})
-    (image.parent / "Halves-cort-maxprob-thr25-2mm.tsv").write_text("index\tname\n1\tL\n", encoding="utf-8")
-    assert sides(label_features([part], [image]), part) == ({"L"}, {"label 2"})
-    (tmp_path / "own.csv").write_text("index,name\n1,own\n2,other\n", encoding="utf-8")
+    (tmp_path / "own.csv").write_text("index,name\n1,own\n", encoding="utf-8")
     named = label_features([part], [image], table=tmp_path / "own.csv")
-    assert sides(named, part) == ({"own"}, {"other"}), "what is given counts first"
+    assert sides(named, part) == ({"own"}, {"label 2"})
 
 
-@pytest.mark.parametrize("shape", [(), (2,)])
-def test_a_damaged_atlas_is_refused(volume, tmp_path, shape):
-    image = nib.Nifti1Image(np.ones((*SHAPE, *shape), np.uint8), AFFINE)
+def test_a_damaged_atlas_is_refused(volume, tmp_path):
+    image = nib.Nifti1Image(np.ones(SHAPE, np.uint8), AFFINE)
     content = bytearray(gzip.compress(image.to_bytes(), 0))
     content[len(content) // 2] ^= 1
     (tmp_path / "atlas.nii.gz").write_bytes(content)
     with pytest.raises(ValueError, match=r"atlas\.nii\.gz: cannot be read"):
         label_features(parts_of(volume.model), [tmp_path / "atlas.nii.gz"])
-
-
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_probabilistic_atlases_by_their_maximum(volume, tmp_path, scale):
-    x = np.indices(SHAPE)[0] * 5.0 - 90
-    left = np.where(x < -30, 0.2, np.where(x < 0, 0.9, 0.1))
-    both = np.stack([left, 0.8 - 0.5 * (x < 0)], axis=3)
-    both[x < -30] = 0.2
-    image = save((scale * both).astype(np.float32), tmp_path / "prob-2mm.nii.gz")
-    (tmp_path / "prob-2mm.csv").write_text("index,name\n1,Left\n2,Right\n", encoding="utf-8")
-    part = parts_of(volume.model)[0]
-    named = label_features([part], [image])
-    for feature in range(0, len(part.coords), 31):
-        place = part.coords[feature, 0]
-        if min(abs(place), abs(place + 30)) > 4:
-            expected = "" if place < -30 else "Left" if place < 0 else "Right"
-            assert named.name_of(feature) == expected

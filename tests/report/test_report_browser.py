@@ -18,7 +18,7 @@ from spcatv.report.maps import views_of
 from spcatv.stability import Bootstrap
 
 pytestmark = pytest.mark.no_cover  # the pages of other tests are made by the same lines
-WIDTHS = (400, 1200, 1600)
+WIDTHS = (400, 1200)
 # of the pictures for people, if they are asked for: a picture takes longer than everything else
 SHOWN_WIDTHS = (1200,) if os.environ.get("SPCATV_TEST_PICTURES") else ()
 

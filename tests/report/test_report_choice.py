@@ -3,30 +3,17 @@
 import numpy as np
 import pytest
 
-from spcatv.report import plot_path, plot_trade
-from spcatv.report.selection import chosen_by, distinct, selection_section, setting_value
+from spcatv.report import plot_trade
+from spcatv.report.formatting import values
+from spcatv.report.sections import chosen_by, selection_section
 from spcatv.results import Selection
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("0.123456,0.2", "0.1235, 0.2"),
-        ((0.123456, 0.2), "0.1235, 0.2"),
-        (0.123456, "0.1235"),
-        ("0.5", "0.5"),
-        ("n/a", "–"),
-        ("other", "other"),
-    ],
+    ("value", "text"), [((0.123456, 0.2), "0.1235, 0.2"), (-0.123456, "−0.1235"), (np.nan, "–")]
 )
 def test_values_of_settings(value, text):
-    assert setting_value(value) == text
-
-
-def test_errors_have_the_digits_that_distinguish_them():
-    assert distinct(np.array([1.0, 2.0])) == ["1.000", "2.000"]
-    assert distinct(np.array([123.45671, 123.45672, np.nan])) == ["123.45671", "123.45672", "–"]
-    assert distinct(np.array([0.5, 0.5])) == ["0.5000", "0.5000"]
+    assert values(value) == text
 
 
 def test_rules_are_explained():
@@ -38,21 +25,6 @@ def test_rules_are_explained():
     assert "the same places on every fold" in chosen_by(Selection(columns, 0, "stability"))
     assert chosen_by(Selection(columns, 0, "mine")) == ""
     assert "The rule was “mine”." in selection_section(Selection(PATH, 0, "mine")).text
-
-
-def test_settings_without_a_model_do_not_press_the_others_together():
-    columns = {
-        "param_alpha": [0.1, 0.2, 0.3, 0.9],
-        "param_l1_ratio": [0.1] * 4,
-        "param_tv_ratio": [0.5] * 4,
-        "mean_test_error": [1.0, 1.01, 1.02, 50.0],
-        "mean_test_explained": [0.5, 0.5, 0.5, 0.001],
-        "mean_dice": [0.5] * 4,
-    }
-    low, high = plot_path(columns, best_index=0).axes[0].get_ylim()
-    assert low < 1.0 < 1.02 < high < 1.03
-    # the chosen one is always shown
-    assert plot_path(columns, best_index=3).axes[0].get_ylim()[1] > 50
 
 
 PATH = {

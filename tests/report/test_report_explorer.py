@@ -14,7 +14,7 @@ from spcatv import SPCATV, SPCATVCV
 from spcatv.metrics import cumulative_explained_variance
 from spcatv.report import explore
 from spcatv.report.explorer import explorer_page
-from spcatv.selection.exploration import Exploration, explore_settings
+from spcatv.selection.cross_validation import Exploration, explore_settings
 
 pytestmark = pytest.mark.no_cover  # the lines of the page run in the test of its size as well
 KINDS = ("volume", "surface", "image", "line")

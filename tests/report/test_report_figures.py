@@ -18,7 +18,8 @@ from spcatv.report import (
     plot_variance,
     thumbnails,
 )
-from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, group_members, shared_top
+from spcatv.report.drawing import DIVERGING, SEQUENTIAL, colour_table, shared_top
+from spcatv.report.figures import group_members
 from spcatv.report.inputs import Variance
 from spcatv.selection import SPCATVCV, path
 from spcatv.stability import bootstrap_components
@@ -181,12 +182,11 @@ def test_search_and_path(line):
 
 def test_settings_with_an_alpha_a_component():
     columns = {
-        "param_alpha": ["0.1,0.2", "0.2,0.3"],
-        "param_l1_ratio": ["0.1", "0.1"],
-        "param_tv_ratio": ["0.5", "0.5"],
-        "mean_test_error": ["3", "2"],
-        "mean_test_explained": ["0.2", "0.3"],
-        "mean_dice": ["0.5", "n/a"],
+        "param_alpha": [(0.1, 0.2), (0.2, 0.3)],
+        "param_l1_ratio": [0.1, 0.1],
+        "param_tv_ratio": [0.5, 0.5],
+        "mean_test_error": [3, 2],
+        "mean_dice": [0.5, np.nan],
     }
     figure = plot_path(columns, best_index=1)
     assert figure.axes[-1].get_xlabel() == "setting"

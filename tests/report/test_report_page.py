@@ -13,7 +13,7 @@ from report_files import blobs, write_mixing, write_selection, write_stability
 from spcatv import SPCATV
 from spcatv.report import Column, Report, ReportError, generate_report
 from spcatv.report.formatting import file_names, fixed
-from spcatv.results.tables import HALVES_COLUMNS, write_records
+from spcatv.results.write import write_records
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
 
@@ -102,14 +102,15 @@ def test_page_of_the_penalised_model(image):
         assert f'class="text">{name}</th>' not in html
 
 
-def test_jumps_and_lowered_smoothness_are_notes(image):
+def test_the_table_of_the_computation_has_jumps_and_the_smoothness_used(image):
     model = copy(image.model)
     first, second = model.diagnostics_
     model.diagnostics_ = (replace(first, sparsity=0.5, jump=0.25), replace(second, smoothness=0.49))
     html = generate_report(model).html.replace("\u00a0", " ")
-    assert "Component 1 has 50.0 % zeros instead of 70 %: 25.0 % of the pixels enter or leave" in html
-    assert "Component 2 has a smoothness of 0.49 instead of 1: with more" in html
+    cells = re.findall(r"<td>([^<]*)</td>", html[html.index('id="summary-table"') :])
     assert '<th scope="col">Jump</th>' in html
+    assert cells[1:5] == ["70 %", "50.0 %", "25.0 %", "1"]
+    assert cells[12:14] == ["none", "0.49"]
 
 
 def test_everything_that_lies_in_the_folder_is_shown(pages):
@@ -183,7 +184,7 @@ def test_random_halves_stand_in_the_section_of_stability(line, tmp_path):
     ]
     line.model.save(tmp_path / "model")
     table = tmp_path / "desc-SPCATV_halves.tsv"
-    write_records(table, HALVES_COLUMNS, halves.reproducibility, component=[1, 2])
+    write_records(table, halves.reproducibility, component=[1, 2])
     assert row.findall(generate_report(tmp_path).html) == cells
     table.write_text("component\trank\tdice\tverdict\n1\t2\t0.2\tmaybe\n")
     with pytest.raises(ReportError, match=r"halves\.tsv: has no column cosine"):
@@ -280,7 +281,7 @@ def test_wrong_input_is_named(line, image, tmp_path):
         generate_report(line.model, data=line.X, names=["a"])
     image.model.save(tmp_path / "model")
     np.savez(tmp_path / "stability.npz", selection_frequency=np.ones((2, 3)))
-    with pytest.raises(ReportError, match=r"stability\.npz: must hold the arrays"):
+    with pytest.raises(ReportError, match=r"stability\.npz: .* is damaged, or belongs to another model"):
         generate_report(tmp_path)
     (tmp_path / "stability.npz").unlink()
     (tmp_path / "desc-SPCATV_mixing.tsv").write_text("input\tcomponent_1\na\t1\n", encoding="utf-8")
@@ -326,7 +327,7 @@ def test_empty_and_unfinished_components_are_reported():
     assert html.count("Components 1 and 2 are empty: the penalty leaves no loading.") == 1
     with pytest.warns(UserWarning, match="was not reached"):
         model = SPCATV(1, structure=(20,), max_iter=1, tol=1e-12).fit(X)
-    assert "did not reach the tolerance" in generate_report(model).html
+    assert "was stopped before the tolerance" in generate_report(model).html
 
 
 def test_tiny_regions_are_counted_apart():

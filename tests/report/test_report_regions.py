@@ -1,6 +1,7 @@
 """Regions with their places, sizes and names; variance from scores; numbers in formatting."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,13 +9,13 @@ import pytest
 from spcatv import SPCATV
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.metrics import adjusted_explained_variance, cumulative_explained_variance
-from spcatv.report import ReportError, formatting
+from spcatv.report import ReportError, component, formatting
+from spcatv.report.brain_views import index_grid, surface_view, volume_view
+from spcatv.report.drawing import packed_map
 from spcatv.report.inputs import variance_of
 from spcatv.report.maps import views_of
-from spcatv.report.maps.base import packed_map
-from spcatv.report.maps.surface import surface_view
-from spcatv.report.maps.volume import index_grid
 from spcatv.report.regions import cluster_table, label_features, parts_of, read_names, vertex_areas
+from spcatv.stability import Region
 from spcatv.structure import grid, icosphere
 
 
@@ -32,10 +33,10 @@ def test_regions_of_a_field_are_counted_and_placed():
     loading[2, 2] = 0.5
     loading[4, 6] = -0.3
     model = model_of((6, 8), loading.reshape(1, -1))
-    first, second = cluster_table(model.structure_, model.components_[0], parts_of(model))
-    assert (first.peak, first.size, first.unit) == ((2.0, 2.0), 6.0, "pixels")
+    first, second = cluster_table(model, 0, parts_of(model))
+    assert (first.place, first.size, first.part.unit) == ("(2,\u00a02)", 6.0, "pixels")
     assert first.mean_loading == pytest.approx((5 * 0.2 + 0.5) / 6)
-    assert (second.peak, second.peak_loading, second.n_features) == ((4.0, 6.0), -0.3, 1)
+    assert (second.peak, second.peak_loading, second.size) == (4 * 8 + 6, -0.3, 1)
     assert first.share + second.share == pytest.approx(1)
 
 
@@ -43,14 +44,15 @@ def test_sizes_are_in_millimetres(volume, surface):
     for made, unit in ((volume, "mm³"), (surface, "mm²")):
         parts = parts_of(made.model)
         assert parts[-1].stop == made.model.n_features_in_
-        table = cluster_table(made.model.structure_, made.model.components_[0], parts)
-        assert {cluster.unit for cluster in table} == {unit}
+        table = cluster_table(made.model, 0, parts)
+        assert {cluster.part.unit for cluster in table} == {unit}
     voxel = abs(np.linalg.det(volume.mask.affine[:3, :3]))
-    (main, *_) = cluster_table(volume.model.structure_, volume.model.components_[0], parts_of(volume.model))
-    assert main.size == pytest.approx(main.n_features * voxel)
+    (main, *_) = cluster_table(volume.model, 0, parts_of(volume.model))
+    assert main.size / voxel == pytest.approx(round(main.size / voxel))
     image = np.asanyarray(volume.model.components_img_.dataobj)[..., 0]
     peak = np.unravel_index(np.abs(image).argmax(), image.shape)
-    assert main.peak == pytest.approx(tuple(volume.mask.affine[:3, :3] @ peak + volume.mask.affine[:3, 3]))
+    expected = volume.mask.affine[:3, :3] @ peak + volume.mask.affine[:3, 3]
+    assert parts_of(volume.model)[0].coords[main.peak] == pytest.approx(expected)
 
 
 def test_areas_of_vertices_add_up_to_the_sphere():
@@ -81,8 +83,8 @@ def test_atlas_names_voxels_by_position(volume, tmp_path):
         side = "left half" if coords[feature, 0] < -2.5 else "label 7"
         expected = "" if coords[feature, 2] > 32.5 else side
         if abs(coords[feature, 0]) > 2.5 and abs(coords[feature, 2] - 30) > 2.5:
-            assert named.name_of(feature) == expected
-    table = cluster_table(volume.model.structure_, volume.model.components_[0], parts, named)
+            assert named[feature] == expected
+    table = cluster_table(volume.model, 0, parts, named)
     assert table[0].label in ("left half", "label 7", "")
     assert sum(share for _, share in table[0].composition) <= 1 + 1e-9
 
@@ -109,7 +111,7 @@ def test_atlas_names_vertices_by_hemisphere(surface, tmp_path):
     named = label_features(parts, files)
     for part, names in zip(parts, (("back", "front"), ("posterior", "anterior")), strict=True):
         for k in range(0, part.stop - part.start, 501):
-            assert named.name_of(part.start + k) == names[int(part.coords[k, 1] > 0)]
+            assert named[part.start + k] == names[int(part.coords[k, 1] > 0)]
     with pytest.raises(ReportError, match="2 hemispheres, but 1 label file"):
         label_features(parts, files[:1])
 
@@ -194,23 +196,26 @@ def record(**changes):
     return ComponentDiagnostics(**{**known, **changes})
 
 
+def certified(refit=None, **changes):
+    """The certificate of a record, in words."""
+    model = SimpleNamespace(diagnostics_=[record(**changes)], l2_=0.5, tol=1e-5, refit=refit, mixing_=None)
+    return " ".join(component.certificate(model, 0)).replace("\u00a0", " ")
+
+
 def test_certificate_in_words():
-    text = " ".join(formatting.certificate(record(), l2=0.5, tol=1e-5)).replace("\u00a0", " ")
+    text = certified()
     assert "within 0.10 % of the optimum of its problem, given the scores" in text  # 0.5 * 0.004 / 2
     assert "10 loadings that are not zero, 8 are certainly not zero" in text
     assert "before the tolerance" not in text
-    assert "before the tolerance" in " ".join(formatting.certificate(record(converged=False), 0.5, 1e-5))
-    assert "empty" in formatting.certificate(record(n_nonzero=0), 0.5, 1e-5)[0]
-    wanted = " ".join(formatting.certificate(record(target_sparsity=0.5, smoothness=1.0), 0.5, 1e-5))
+    assert "before the tolerance" in certified(converged=False)
+    assert "empty" in certified(n_nonzero=0)
+    wanted = certified(target_sparsity=0.5, smoothness=1.0)
     assert "of the optimum of its problem" not in wanted, "the gap is that of the smoothed map"
     assert "The duality gap of the smoothed map" in wanted
     assert "0.10" in wanted, "the bound is for the threshold that is reported"
     # a loading that does not beat zero has no share to be stated
-    assert (
-        "of the optimum"
-        not in " ".join(formatting.certificate(record(objective=1e-9), 0.5, 1e-5)).split("Its")[0]
-    )
-    assert "fitted again on their support" in formatting.certificate(record(), 0.5, 1e-5, refitted=True)[0]
+    assert "of the optimum" not in certified(objective=1e-9).split("Its")[0]
+    assert certified(refit="support").startswith("The loadings shown were fitted again on their support")
 
 
 def test_certificate_is_a_true_bound(line):
@@ -218,7 +223,7 @@ def test_certificate_is_a_true_bound(line):
     from spcatv.solvers import solve
 
     model = SPCATV(1, structure=(60,), alpha=0.2, tol=1e-2).fit(line.X)
-    claimed = formatting.share_above_optimum(model.diagnostics_[0], model.l2_)
+    claimed = component.share_above_optimum(model.diagnostics_[0], model.l2_)
     centred = line.X.astype(float) - line.X.astype(float).mean(axis=0)
     scores = centred @ model.components_[0]
     y = centred.T @ (scores / np.linalg.norm(scores)) / (len(centred) * model.l2_)
@@ -310,8 +315,6 @@ def test_oblique_voxels_are_found_at_their_centres():
 
 
 def test_background_is_the_template_only_where_the_mask_lies_in_its_brain(volume):
-    from spcatv.report.maps.volume import volume_view
-
     mean = volume.X.mean(axis=0).astype(float)
     assert views_of(volume.model)[0].background_name == "MNI152 template"
     voxels = volume.model.space_.voxel_set
@@ -347,26 +350,25 @@ def test_views_by_kind(volume, surface, cifti, image, line):
     assert [(view.kind, view.joined) for view in views_of(none)] == [("line", False)]
 
 
-def test_frequency_is_that_of_the_thresholded_support():
+def test_frequency_is_that_of_the_thresholded_region():
     """As in the table of regions of the same folder, faint loadings at the edge do not count."""
     loading = np.zeros((6, 8))
     loading[1:3, 1:4] = 0.4
     loading[1:3, 4] = 0.01
     loading[5, 7] = -1e-4
-    frequency = np.where(loading > 0.1, 0.9, 0.1)
-    found = np.where(loading > 0.1, 0.75, np.nan)
     model = model_of((6, 8), loading.reshape(1, -1))
-    row = model.components_[0]
-    first, second = cluster_table(
-        model.structure_, row, parts_of(model), None, frequency.ravel(), found.ravel()
-    )
-    assert (first.n_features, first.selected, first.found) == (8, pytest.approx(0.9), 0.75)
-    assert (second.n_features, second.selected, second.found) == (1, None, None)
+    region = Region(0, np.flatnonzero(loading > 0.1), 1, 1.0, 0.9, 0.75)
+    other = Region(1, np.arange(48), 1, 1.0, 0.9, 0.5)
+    stability = SimpleNamespace(regions=(region, other))
+    first, second = cluster_table(model, 0, parts_of(model), None, stability)
+    assert (first.size, first.found) == (8, 0.75)
+    assert second.size == 1
+    assert np.isnan(second.found)
 
 
 @pytest.mark.parametrize(
     ("numbers", "text"),
-    [([2], "2"), ([1, 2], "1 and 2"), ([3, 4, 5, 6], "3 to 6"), ([1, 3, 4, 5, 9], "1, 3 to 5 and 9")],
+    [([2], " 2"), ([1, 2], "s 1 and 2"), ([3, 4, 5, 6], "s 3 to 6"), ([1, 3, 4, 5, 9], "s 1, 3 to 5 and 9")],
 )
-def test_ranges(numbers, text):
-    assert formatting.ranges(numbers) == text
+def test_names_of_components(numbers, text):
+    assert formatting.components(numbers) == f"Component{text}"

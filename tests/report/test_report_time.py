@@ -12,8 +12,8 @@ from report_files import write_mixing
 
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
+from spcatv.report.brain_views import mean_image
 from spcatv.report.image_sections import run_labels, runs, spectra
-from spcatv.report.maps.volume import mean_image
 from spcatv.report.methods_text import REFERENCE, today
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
@@ -271,7 +271,7 @@ def test_time_between_volumes_as_the_images_were_read(series, tmp_path):
         (["sub-01_ses-a_bold.nii", "sub-01_ses-b_bold.nii"], ["ses-a", "ses-b"]),
         (["a.nii", "b.nii"], ["a.nii", "b.nii"]),
         (["sub-01_bold.nii"], ["sub-01_bold.nii"]),
-        (["sub-01_x.nii", "sub-01_y.nii", "sub-02_x.nii"], ["sub-01_x.nii", "sub-01_y.nii", "sub-02_x.nii"]),
+        (["sub-01_x.nii", "sub-01_y.nii", "sub-02_x.nii"], ["sub-01 x.nii", "sub-01 y.nii", "sub-02 x.nii"]),
     ],
 )
 def test_runs_are_distinguished_by_short_names(names, labels):

@@ -29,7 +29,13 @@ def judged(*verdicts):
     """Stand-ins for `SplitHalves` with these verdicts on pattern and outline."""
     records = [
         SimpleNamespace(
-            verdict=verdict, outline=outline, sentence=f"Sentence {k}.", dice=0.5, cosine=0.7, rank=k
+            verdict=verdict,
+            outline=outline,
+            sentence=f"Sentence {k}.",
+            dice=0.5,
+            cosine=0.7,
+            rank=k,
+            n_splits=10,
         )
         for k, (verdict, outline) in enumerate(verdicts, start=1)
     ]

@@ -30,10 +30,10 @@ def test_components_up_to_the_last_that_stands_out(share, expected):
 def test_shares_and_independent_features_in_closed_form():
     """Samples of orthogonal features of equal variance have as many independent features as there are."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((600, 12))
+    X = rng.standard_normal((200, 12))
     X -= X.mean(axis=0)
     count = _compare_with_noise(X @ X.T, 2)
-    assert count.n_independent[0] == pytest.approx(12, rel=0.05)
+    assert count.n_independent[0] == pytest.approx(12, rel=0.1)
     values = np.linalg.eigvalsh(X.T @ X)[::-1]
     np.testing.assert_allclose(count.share, [values[0] / values.sum(), values[1] / values[1:].sum()])
     assert count.n_outstanding == 0

@@ -1,4 +1,4 @@
-"""Worker processes that die, and backends that would wait for them for ever."""
+"""Workers that die, and the threads and locks of others."""
 
 import os
 import select
@@ -15,7 +15,7 @@ import pytest
 
 from spcatv import SPCATV
 from spcatv._util import threads
-from spcatv.selection.workers import JoblibWorkers, LostWorkerWarning, workers
+from spcatv.selection.workers import run_calls
 
 
 def square(number, folder):
@@ -26,61 +26,51 @@ def square(number, folder):
     return number**2
 
 
-class FragilePool:
-    """A pool that returns some results, the last ones first, and then has lost its workers."""
-
-    def __init__(self, n_results):
-        self.n_results = n_results
-        self.closed = False
-
-    def __call__(self, calls):
-        for function, arguments, _ in calls[::-1][: self.n_results]:
-            yield function(*arguments)
-        if self.n_results < len(calls):
-            raise BrokenProcessPool("dead")
-
-    def __exit__(self, *_):
-        self.closed = True
-
-
 @pytest.fixture
-def pools(monkeypatch):
-    """Pools that break after 3 results and after a number to be appended."""
-    made = [FragilePool(3)]
-    waiting = iter(made)
-    monkeypatch.setattr(JoblibWorkers, "_new_pool", lambda self: next(waiting))
-    return made
+def dying(monkeypatch):
+    """Let pools return a number of results each, the last ones first, and then lose their workers."""
+    limits = []
+
+    def parallel(**_):
+        def pool(calls):
+            limit = limits.pop(0)
+            for function, arguments, _ in calls[::-1][:limit]:
+                yield function(*arguments)
+            if limit < len(calls):
+                raise BrokenProcessPool("dead")
+
+        return pool
+
+    monkeypatch.setattr("spcatv.selection.workers.Parallel", parallel)
+    return limits
 
 
-def test_what_is_done_is_kept_and_the_rest_done_again(pools):
-    pools.append(FragilePool(5))
+def test_what_is_done_is_kept_and_the_rest_done_again(dying):
+    dying += [3, 5]
     calls = []
-    with workers(2) as pool, pytest.warns(LostWorkerWarning, match="3 of 8 fits were done.*other 5 are"):
-        found = list(pool.run(lambda number: calls.append(number) or number**2, [(n,) for n in range(8)]))
+    with pytest.warns(RuntimeWarning, match="3 of 8 fits were done.*other 5 are"):
+        found = list(run_calls(lambda n: calls.append(n) or n**2, [(n,) for n in range(8)], 2))
     assert found == [number**2 for number in range(8)]
     assert sorted(calls) == list(range(8))  # none of them twice
-    assert all(pool.closed for pool in pools)
 
 
-def test_workers_that_die_again_are_an_error(pools):
-    pools.append(FragilePool(4))
-    died = pytest.raises(RuntimeError, match=r"died twice, when 3 and when 7 of 8 .*n_jobs")
-    with workers(2) as pool, pytest.warns(LostWorkerWarning), died:
-        list(pool.run(lambda number: number, [(n,) for n in range(8)]))
+def test_workers_that_die_again_are_an_error(dying):
+    dying += [3, 4]
+    died = pytest.raises(RuntimeError, match=r"died twice, at last when 7 of 8 .*n_jobs")
+    with pytest.warns(RuntimeWarning), died:
+        list(run_calls(lambda number: number, [(n,) for n in range(8)], 2))
 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed(tmp_path):
-    with workers(2) as pool:
-        with pytest.warns(LostWorkerWarning):
-            found = list(pool.run(square, [(number, tmp_path) for number in range(12)]))
-        assert list(pool.run(square, [(3, tmp_path)])) == [9]  # the new workers stay
+    with pytest.warns(RuntimeWarning, match="a worker process died"):
+        found = list(run_calls(square, [(number, tmp_path) for number in range(12)], 2))
     assert found == [number**2 for number in range(12)]
 
 
 WAITING = """
 import os, signal, sys
-from spcatv.selection.workers import workers
+from spcatv.selection.workers import run_calls
 
 def wait(*_):
     os.write(1, b"x")
@@ -91,8 +81,7 @@ class Unsent:  # waits while it is pickled for a worker
         while True:
             wait()
 
-with workers(2) as pool:
-    list(pool.run(wait, [(Unsent() if sys.argv[1] == "before" else None,)] * 2))
+list(run_calls(wait, [(Unsent() if sys.argv[1] == "before" else None,)] * 2, 2))
 """
 
 
@@ -113,16 +102,10 @@ def test_workers_end_with_a_parent_that_is_killed(when):
     parent.stdout.close()
 
 
-@pytest.mark.parametrize("backend", ["multiprocessing", "threading"])
-def test_backends(backend, tmp_path):
+def test_threads_of_joblib(tmp_path):
     (tmp_path / "died").touch()
-    with joblib.parallel_config(backend=backend, n_jobs=2):
-        if backend == "multiprocessing":
-            with pytest.raises(ValueError, match="take 'loky'"), workers(None):
-                pass
-        else:
-            with workers(None) as pool:
-                assert list(pool.run(square, [(n, tmp_path) for n in range(4)])) == [0, 1, 4, 9]
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert list(run_calls(square, [(n, tmp_path) for n in range(4)])) == [0, 1, 4, 9]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

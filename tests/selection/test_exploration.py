@@ -7,7 +7,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.metrics import cumulative_explained_variance, dice, match_components
-from spcatv.selection.exploration import explore_settings
+from spcatv.selection.cross_validation import explore_settings
 from spcatv.structure.regions import connected_regions
 
 SPARSITY, SMOOTHNESS = (0.6, 0.85), (0.5, 2.0)
@@ -77,17 +77,23 @@ def test_agreement_is_that_of_fits_to_random_halves(explored):
 
 
 def test_groups_stay_in_one_half(monkeypatch):
-    from spcatv.selection import exploration
+    from spcatv.selection import cross_validation
 
-    seen = []
-    fit_chain = exploration.fit_chain
-    monkeypatch.setattr(exploration, "fit_chain", lambda *args: seen.append(args[3]) or fit_chain(*args))
     X, groups = signals(), np.repeat(np.arange(15), 2)
-    search = SPCATVCV(1, structure=(60,), sparsity=0.8, smoothness=1.0, cv=3).fit(X, groups=groups)
+    search = SPCATVCV(1, structure=(60,), sparsity=0.8, smoothness=1.0, cv=3, n_jobs=1)
+    search.fit(X, groups=groups)
+    seen = []
+    fit_chain = cross_validation.fit_chain
+
+    def recorded(*args):
+        seen.append(args[4])
+        return fit_chain(*args)
+
+    monkeypatch.setattr(cross_validation, "fit_chain", recorded)
     explore_settings(search, X, n_splits=2, random_state=1)
     wanted = list(GroupShuffleSplit(2, test_size=0.5, random_state=1).split(X, groups=groups))
-    assert len(seen) == 4
-    for (one, other), first, second in zip(wanted, seen[::2], seen[1::2], strict=True):
+    assert len(seen) == 5, "all samples first"
+    for (one, other), first, second in zip(wanted, seen[1::2], seen[2::2], strict=True):
         assert not set(groups[one]) & set(groups[other])
         assert_array_equal(first.train, one)
         assert_array_equal(second.train, other)

@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold
 from spcatv import SPCATVCV
 from spcatv.cli import main
 from spcatv.selection import SampleOrderWarning
-from spcatv.selection.folds import make_folds, warn_of_order
+from spcatv.selection.cross_validation import make_folds, warn_of_order
 
 QUICK = {"structure": (30,), "sparsity": 0.5, "smoothness": 1.0, "tol": 1e-3}
 
@@ -57,7 +57,7 @@ def test_nothing_is_reported_where_it_was_meant_or_does_not_matter(options, give
 def test_samples_in_a_random_order_raise_no_false_alarm():
     """Also with heavy tails and with few samples: once in a thousand times is the promise."""
     n_alarms = 0
-    for seed in range(300):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         for n_samples in (10, 23, 60):
             scores = rng.standard_t(2, (3, n_samples))
@@ -65,7 +65,7 @@ def test_samples_in_a_random_order_raise_no_false_alarm():
                 warnings.simplefilter("always")
                 warn_of_order(scores, make_folds(5, np.zeros((n_samples, 1))))
             n_alarms += len(caught)
-    assert n_alarms <= 3
+    assert n_alarms <= 2
 
 
 def test_scores_without_variance_have_no_order():
@@ -75,18 +75,9 @@ def test_scores_without_variance_have_no_order():
 
 def test_the_command_line_has_both_remedies(tmp_path, capsys):
     np.save(tmp_path / "X.npy", sorted_people())
-    words = [
-        "select",
-        "--array",
-        str(tmp_path / "X.npy"),
-        "--shape",
-        "30",
-        "--n-components",
-        "2",
-        "--tol",
-        "1e-3",
-    ]
-    words += ["--sparsity", "0.5", "--smoothness", "1", "--n-bootstraps", "0", "--n-splits", "0"]
+    words = ["select", "--array", str(tmp_path / "X.npy"), "--shape", "30", "--n-components", "2"]
+    words += ["--tol", "1e-3", "--sparsity", "0.5", "--smoothness", "1"]
+    words += ["--n-bootstraps", "0", "--n-splits", "0"]
     remedies, folds = ([], ["--shuffle"], ["--no-shuffle"]), []
     for number, remedy in enumerate(remedies):
         output = tmp_path / f"out-{number}"

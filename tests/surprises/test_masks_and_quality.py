@@ -113,9 +113,9 @@ def test_the_report_shows_outliers_and_mask(brain, tmp_path, fit):
     out = fit(write(tmp_path / "maps", maps, affine))[3]
     assert main(["report", str(out)]) == 0
     html = (out / "desc-SPCATV_report.html").read_text(encoding="utf-8")
-    assert "1 of 12 images is unlike the others: sub-07_con.nii.gz (" in html
+    assert "1 of 12 images is unusual: sub-07_con.nii.gz (" in html
     assert "correlation -0." in html
-    assert "Six slices through the mean image with the outline of the mask" in html
+    assert "Six slices with the outline of the mask, on the mean image" in html
     mean = nib.load(out / "desc-SPCATV_mean.nii.gz").get_fdata()
     np.testing.assert_allclose(mean, np.mean(maps, axis=0), atol=1e-5)
 

@@ -298,7 +298,7 @@ def methods_of(folder):
     from spcatv.report.inputs import gather
     from spcatv.report.methods_text import methods_text
 
-    return methods_text(gather(folder), "voxels", ())
+    return methods_text(gather(folder), ())
 
 
 @pytest.mark.parametrize(

@@ -573,8 +573,7 @@ def test_the_report_of_data_arrays(field, tmp_path):
 
 def test_maps_have_degrees_and_coastlines(field, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs the extra report")
-    from spcatv.report import plot_components
-    from spcatv.report.maps import field as maps
+    from spcatv.report import maps, plot_components
 
     # a coast at 30 degrees north that goes around the globe, and one beyond the map
     coasts = [SimpleNamespace(coords=[(lon, 30.0) for lon in range(-180, 181, 5)])]

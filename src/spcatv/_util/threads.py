@@ -71,7 +71,11 @@ def one_blas_thread() -> Iterator[None]:
 
 def _set_limits(limits: list[int]) -> None:
     for (library, _), n_threads in zip(_limits, limits, strict=True):
+        # threadpoolctl 3.8 lets only one thread set the limit of OpenBLAS, and ignores all others
+        let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+        let_go(force=True)
         library.set_num_threads(n_threads)
+        let_go(force=True)
 
 
 def _library_limit() -> int:

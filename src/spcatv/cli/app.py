@@ -331,7 +331,7 @@ def _add_folds(add: Add, rules: Sequence[str], more: str) -> None:
         "deal samples (or groups) out to folds at random: right if they are sorted, wrong for a time series "
         "(default: consecutive folds, and a warning if the order matters)")
     add("--groups [TSV:]COLUMN", column,
-        "samples with equal values of this column (a subject, a site) stay together in folds and resamples")
+        "keep samples with equal values of this column (a subject, a site) together in every split")
     add("--rule", tuple(rules),
         "sparsest setting within one standard error of the lowest held-out error; lowest error; most "
         f"reproducible over folds{more}", SEARCH.rule)
@@ -383,7 +383,8 @@ def _add_run(add: Add) -> None:
         "memory for data and vectors in each process, such as 4GB (default: half of the machine); larger "
         "data are read from disk, block by block")
     add("--n-jobs N", integer(or_all=True),
-        "worker processes, -1 for one per core; any number gives the same result", 1)
+        "worker processes, -1 for one per core (default: the threads of one process); any number gives the "
+        "same result")
     add("--overwrite", bool, "replace the results of an earlier run in the output folder", False,
         recorded=False)
     add("--resume", bool,

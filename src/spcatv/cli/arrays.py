@@ -27,8 +27,7 @@ from spcatv.model import SavedModel, file_sha256
 from spcatv.model.arrays import opened_npz
 from spcatv.results.layout import COMPONENT_MAPS, MODEL
 from spcatv.results.read import restore_model
-from spcatv.results.tables import write_json
-from spcatv.results.write import SampleSet
+from spcatv.results.write import SampleSet, write_json
 from spcatv.structure import GridStructure, Structure, grid
 
 TEXT_DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -14,13 +14,13 @@ from spcatv.results import SampleSet
 from spcatv.results.layout import EXPLORER, MODEL
 from spcatv.results.read import restore_model
 from spcatv.results.write import write_readme
-from spcatv.selection.exploration import Exploration
+from spcatv.selection.cross_validation import Exploration
 
 
 def write_explorer(folder: Path, options: Options, samples: SampleSet, exploration: Exploration) -> None:
     """Write the page into a results folder that holds the model of the recommended setting."""
     # imported here: pages need an extra
-    from spcatv.report.explorer import around_field, explorer_page, python_line
+    from spcatv.report.explorer import explorer_page, python_lines
 
     model: Any = restore_model(read_model(folder / MODEL))
     fields = isinstance(samples, FieldSamples)
@@ -48,16 +48,19 @@ def write_explorer(folder: Path, options: Options, samples: SampleSet, explorati
     is_pattern = len(images) == 1 and isinstance(images[0], str) and any(c in images[0] for c in "*?[")
     source = "X" if options.array is not None else repr(images[0]) if is_pattern else "images"
     source = "X" if fields else source
-    with_confounds = samples.adjustment.confounds is not None
+    if samples.adjustment.confounds is not None:
+        source += ", confounds=confounds"
     parameters = model.get_params() | ({"structure": None} if fields else {})
-    lines = [
-        python_line(type(model), {**parameters, **setting}, source, with_confounds)
-        for setting in exploration.settings
-    ]
-    if fields:
-        arguments = [f"weights={options.weights!r}"] if options.weights else []
-        dim = options.dim or ("time",)
-        lines = [around_field(line, arguments, dim[0] if len(dim) == 1 else dim) for line in lines]
+    weights = [f"weights={options.weights!r}"] if options.weights else []
+    dim = options.dim or ("time",)
+    lines = python_lines(
+        exploration,
+        type(model),
+        parameters,
+        source,
+        weights if fields else None,
+        dim[0] if len(dim) == 1 else dim,
+    )
     page = explorer_page(exploration, model, {"Command line": commands, "Python": lines}, title=options.title)
     page.save_as_html(folder / EXPLORER)
     write_readme(folder)

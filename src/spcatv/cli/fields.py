@@ -18,8 +18,7 @@ from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
 from spcatv.results.layout import COMPONENT_MAPS, MODEL
 from spcatv.results.read import restore_model
-from spcatv.results.tables import write_json
-from spcatv.results.write import SampleSet
+from spcatv.results.write import SampleSet, write_json
 
 MAPS_TEXT = "Loading maps in the units of the data, one per component, with coordinates; NaN where left out."
 

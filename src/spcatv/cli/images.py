@@ -22,8 +22,7 @@ from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
 from spcatv.results.layout import MEAN, MODEL
 from spcatv.results.read import restore_model
-from spcatv.results.tables import write_json
-from spcatv.results.write import SampleSet
+from spcatv.results.write import SampleSet, write_json
 from spcatv.selection.components import MOST_COMPONENTS
 
 if TYPE_CHECKING:

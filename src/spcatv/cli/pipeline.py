@@ -31,7 +31,7 @@ from spcatv.progress import StageStarted, current_listener
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection, writing_results
 from spcatv.results.layout import CONFIG, EXPLORER
 from spcatv.selection import SPCATVCV, ComponentCount, count_components
-from spcatv.selection.exploration import Exploration
+from spcatv.selection.cross_validation import Exploration
 from spcatv.stability import Bootstrap, SplitHalves, split_halves
 
 AUTO = "auto"

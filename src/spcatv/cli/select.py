@@ -37,8 +37,7 @@ from spcatv.cli.pipeline import (
 from spcatv.estimator import SPCATV
 from spcatv.results import SampleSet
 from spcatv.selection import SPCATVCV, dask_backend
-from spcatv.selection.exploration import Exploration, explore_settings
-from spcatv.selection.folds import make_folds
+from spcatv.selection.cross_validation import Exploration, explore_settings, make_folds
 from spcatv.stability import Bootstrap, bootstrap_components
 
 # Values of the options that `explore` lacks.

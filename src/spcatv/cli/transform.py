@@ -16,8 +16,7 @@ from spcatv.cli.pipeline import COLUMNS_OF_WHAT
 from spcatv.cli.resume import rerun_hint_on_interrupt
 from spcatv.model import ModelError
 from spcatv.results import open_model
-from spcatv.results.tables import table_text, write_text
-from spcatv.results.write import mixing_table
+from spcatv.results.write import mixing_table, table_text, write_text
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
             participants = participants_of(options.bids)
             names, scores, matched = score_images(saved, files, options, participants=participants)
         with replacing(output) as temporary:
-            write_text(temporary, table_text(*mixing_table(names, scores, coordinates)))
+            write_text(temporary, table_text(mixing_table(names, scores, coordinates)))
     if not options.quiet:
         if matched:
             safe_print(f"Confounds: {matched}")

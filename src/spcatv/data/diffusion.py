@@ -21,8 +21,12 @@ SERIES_CUTOFF = 1e-4
 
 
 def step_matrix(structure: Structure, dtype: npt.DTypeLike = np.float64) -> sp.csr_array:
-    """Return ``2 x`` for ``x = 2 A'A / ||A||^2 - 1``, whose eigenvalues lie in [-1, 1]."""
-    squares = (structure.matrix.T @ structure.matrix).tocsr() * (4.0 / structure.norm_squared())
+    """Return ``2 x`` for ``x = 2 A'A / ||A||^2 - 1``, whose eigenvalues lie in [-1, 1].
+
+    A holds the differences of the structure alone: other rows, as of a group lasso, would take maps to zero.
+    """
+    differences = structure.matrix[structure.is_difference]
+    squares = (differences.T @ differences).tocsr() * (4.0 / structure.norm_squared())
     return (squares - 2.0 * sp.eye_array(structure.n_features, format="csr")).astype(dtype)
 
 
@@ -53,7 +57,7 @@ def diffuse(twice: sp.csr_array, columns: FloatArray, time: float) -> FloatArray
 
 def diffusion_on(structure: Structure) -> Callable[[FloatArray, float], FloatArray]:
     """Return the function that diffuses maps (K, P) on a structure for a time in units of ``1 / ||A||^2``."""
-    if structure.norm_squared() == 0:
+    if structure.norm_squared() == 0 or not structure.is_difference.any():
         return lambda maps, _: maps
     twice = step_matrix(structure, np.float32)
 
@@ -69,10 +73,13 @@ def diffusion_on(structure: Structure) -> Callable[[FloatArray, float], FloatArr
 def diffused_gram(data: CentredData, structure: Structure, time: float) -> FloatArray:
     """Return ``X W X'`` (N, N) for the diffusion W of this time, in units of ``1 / ||A||^2``."""
     spread = structure.cached(diffusion_on)
-    gram = np.empty((data.shape[0], data.shape[0]))
+    gram = np.zeros((data.shape[0], data.shape[0]))
     for samples, block in data.blocks(DIFFUSED_ENTRIES):
-        gram[:, samples] = to_host(data.dot_many(spread(block, 2 * time)))
-    return np.asarray(0.5 * (gram + gram.T))
+        diffused = beside(spread(block, 2 * time), data.mean)
+        # the matrix is symmetric: products with these samples and later ones are enough
+        later = data.data.take(np.arange(samples.start, data.shape[0]))
+        gram[samples.start :, samples] = later.dot_many(diffused) - to_host(diffused @ data.mean)
+    return np.asarray(np.tril(gram) + np.tril(gram, -1).T)
 
 
 def binary_unit(array: FloatArray) -> float:

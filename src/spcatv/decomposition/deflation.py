@@ -369,8 +369,7 @@ def _lacking_differences(structure: Structure) -> FloatArray:
     feature without any difference lacks none.
     """
     weights = abs(structure.matrix)
-    differences = np.abs(structure.matrix.sum(axis=1)) <= ROUNDING * weights.sum(axis=1)
-    taken = weights.T @ differences.astype(np.float64)
+    taken = weights.T @ structure.is_difference.astype(np.float64)
     if not taken.any():
         return taken
     return np.where(taken > 0, np.maximum(np.median(taken[taken > 0]) - taken, 0.0), 0.0)

@@ -17,7 +17,7 @@ import numpy as np
 from spcatv._util.devices import beside, to_host
 from spcatv._util.types import BoolArray, FloatArray
 from spcatv.data import CentredData
-from spcatv.data.diffusion import binary_unit
+from spcatv.data.diffusion import binary_unit, diffusion_on
 from spcatv.data.leading import singular_scores
 from spcatv.data.sketch import CountedPasses
 from spcatv.decomposition.alternation import COARSE_TOL, STEP_SHARE, Limits, certified_step
@@ -47,6 +47,8 @@ SWEEP_REDUCTION, GOAL_DECAY = 0.1, 0.9
 FLOOR = 0.1
 # Largest threshold of the search, as a share of the largest entry, so that a flat map keeps something.
 HIGHEST_CUT = 0.95
+# Time of the diffusion of smoothed maps before their largest entries are taken: a Gaussian of one pixel.
+OUTLINE_DIFFUSION_TIME = 5.0
 # Entries of a smoothed map that differ by less than this share of the largest enter a support together.
 TIED = 1e-5
 # Components whose raw scores ``X v`` correlate above this are parts of one pattern.
@@ -165,14 +167,16 @@ class _SparseBlock(_Block):
         return True
 
     def fix_support(self) -> None:
-        """Take the support of the wanted size from the mean of the first and the present map.
+        """Take the support of the wanted size from the mean of the first and the present map, both diffused.
 
         The mean changes less from one sample of the data to the next than either, and orders the entries
-        of a flat part of the smoothed map. Features without any entry stay zero, and tied
-        ones, such as copies of one, enter together or not at all, whichever is closer to the wanted size.
+        of a flat part of the smoothed map; outlines of diffused maps change less, too. Features without any
+        entry stay zero, and tied ones, such as copies of one, enter together or not at all, whichever is
+        closer to the wanted size.
         """
-        z, first, l1 = self.certificate.v, self._first_map, self.penalty.weights.l1
-        key = z / (float(np.linalg.norm(z)) or 1.0) + first / (float(np.linalg.norm(first)) or 1.0)
+        z, l1 = self.certificate.v, self.penalty.weights.l1
+        present = self._target.structure.cached(diffusion_on)(z[np.newaxis], OUTLINE_DIFFUSION_TIME)[0]
+        key = sum(row / (float(np.linalg.norm(row)) or 1.0) for row in (present, self._first_map))
         size = np.where(
             (z != 0) | (l1 > 0), np.maximum(key, 0.0) if self._target.positive else np.abs(key), 0.0
         )
@@ -205,7 +209,7 @@ class _SparseBlock(_Block):
     def _weigh(self, r: FloatArray) -> None:
         target, unit = self._target, self._target.unit(r)
         l1 = 0.0
-        if self._smoothness > 0 and target.structure.cached(_has_differences_only):
+        if self._smoothness > 0 and _has_differences_only(target.structure):
             l1 = FLOOR * target.sparsity * absolute_sum(r - r.mean()) / r.size
         self.penalty = target.with_weights(l1, self._smoothness * unit, unit)
 
@@ -476,8 +480,7 @@ class JointFitter:
 
 def _has_differences_only(structure: Structure) -> bool:
     """Return whether the structured penalty of a constant map is zero, and that of some other map is not."""
-    sums, sizes = structure.matrix.sum(axis=1), abs(structure.matrix).sum(axis=1)
-    return bool(structure.norm_squared() > 0 and (np.abs(sums) <= ROUNDING * sizes).all())
+    return bool(structure.norm_squared() > 0 and structure.is_difference.all())
 
 
 def _largest_change(before: Sequence[FloatArray], loadings: Sequence[FloatArray]) -> float:

@@ -52,7 +52,7 @@ def diffused_scores(data: CentredData, structure: Structure, n_starts: int) -> F
     * columns of ``X W^2``, the mean of the data around a place, for the places where it varies most
       beside what independent features would give: single regions, which a singular vector mixes.
     """
-    if structure.norm_squared() == 0:
+    if structure.norm_squared() == 0 or not structure.is_difference.any():
         return singular_scores(data, n_starts)
     if data.gram_pays:
         return _diffused_scores(data, structure, n_starts)

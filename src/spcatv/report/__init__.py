@@ -10,11 +10,17 @@ except ImportError as error:
     ) from error
 
 from spcatv.report.explorer import explore
-from spcatv.report.figures import plot_convergence, plot_scores, plot_stability, plot_variance
+from spcatv.report.figures import (
+    plot_convergence,
+    plot_path,
+    plot_scores,
+    plot_stability,
+    plot_trade,
+    plot_variance,
+)
 from spcatv.report.inputs import Column, ReportError
 from spcatv.report.maps import plot_components, thumbnails
 from spcatv.report.page import Report, generate_report
-from spcatv.report.selection import plot_path, plot_trade
 
 __all__ = [
     "Column",

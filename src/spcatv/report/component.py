@@ -2,208 +2,189 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spcatv._util.types import FloatArray
 from spcatv.data.outliers import outweighing
+from spcatv.decomposition import ComponentDiagnostics
 from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, SAME_OUTLINE, WHAT_HELPS
 from spcatv.metrics import threshold_loadings
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.inputs import ReportInputs, is_joint
-from spcatv.report.regions import MIDLINE, Cluster, FeatureLabels, Part, cluster_table
-from spcatv.report.sections import Chart, SectionTable, chart, table_of
+from spcatv.report.regions import Cluster, noun_of
+from spcatv.report.sections import SMALLEST_REGION, Chart, SectionTable, chart
 from spcatv.report.statistics import Relation
-from spcatv.stability import Bootstrap
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve
+LEAST_SPARSE = 0.5  # a map with fewer zeros than this is not called sparse
 UNITS_OF_BRAINS = {"mm³", "mm²"}
-# Levels of a verdict, also its class names in the style sheet.
+# Levels of a verdict, also its class names in the style sheet, and their signs.
 GOOD, UNSURE, BAD, UNKNOWN = "good", "unsure", "bad", "unknown"
 MARKS = {GOOD: "✓", UNSURE: "?", BAD: "✗", UNKNOWN: "–"}
 # Shares of resamples that must show a component.
 MOST, HALF = 0.9, 0.5
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Sentence on whether a component may be interpreted, and its level."""
-
-    text: str
-    level: str
-
-    @property
-    def mark(self) -> str:
-        """Sign beside the text, so that colour is not the only cue."""
-        return MARKS[self.level]
-
-
-@dataclass(frozen=True)
-class ComponentPanel:
-    """Content of the page about one component."""
-
-    number: int
-    what: str  # where it is, in a few words
-    share: str  # of the variance
-    verdict: Verdict
-    sentence: str
-    remark: str
-    alt: str
-    regions: SectionTable
-    rest: str  # about the regions that are not listed
-    n_regions: int
-    n_tiny: int
-    peaks: tuple[int, ...]
-    certificate: tuple[str, ...]
-    convergence: Chart | str | None
-    scores: Chart | None
-    relations: tuple[str, ...]  # what the scores go with
-
-
 def component_panel(
-    inputs: ReportInputs,
-    k: int,
-    parts: tuple[Part, ...],
-    labels: FeatureLabels | None,
-    noun: str,
-    tests: Sequence[Relation],
-) -> ComponentPanel:
-    """Collect what the page shows of component `k`, from 0."""
-    model = inputs.model
-    record = model.diagnostics_[k]
-    stability = inputs.stability
-    frequency = None if stability is None else stability.selection_frequency[k]
-    found = None if stability is None else _region_frequency(stability, k)
-    clusters = cluster_table(model.structure_, model.components_[k], parts, labels, frequency, found)
-    heavy = tuple(cluster for cluster in clusters if cluster.share >= fmt.SMALLEST_REGION)
-    n_tiny = len(clusters) - len(heavy)
-    share = float(inputs.variance.own[k])
-    return ComponentPanel(
+    inputs: ReportInputs, k: int, clusters: Sequence[Cluster], tests: Sequence[Relation]
+) -> SimpleNamespace:
+    """Collect what the template shows of component `k`, from 0."""
+    record = inputs.model.diagnostics_[k]
+    heavy = [cluster for cluster in clusters if cluster.share >= SMALLEST_REGION]
+    listed = heavy[:MOST_REGIONS]
+    rest = ""
+    if left := clusters[len(listed) :]:
+        weight = fmt.percent(sum(cluster.share for cluster in left), 2)
+        rest = f"{fmt.count(len(left), 'more region')} with {weight} of the weight together, not listed."
+    return SimpleNamespace(
         number=k + 1,
         what=_what(heavy, record.sparsity),
-        share=f"{fmt.percent(share)} of the variance",
+        share=f"{fmt.percent(inputs.variance.own[k])} of the variance",
         verdict=verdict_of(inputs, k),
-        sentence=fmt.component_sentence(record.sparsity, len(heavy), n_tiny, noun, share),
+        sentence=_sentence(inputs, k, len(heavy), len(clusters) - len(heavy)),
         remark=record.global_remark(k + 1),
         alt=_alternative_text(heavy),
-        regions=_regions(heavy[:MOST_REGIONS], len({cluster.part for cluster in clusters}) > 1, labels),
-        rest=_rest(clusters[len(heavy[:MOST_REGIONS]) :]),
-        n_regions=len(heavy),
-        n_tiny=n_tiny,
-        peaks=tuple(cluster.peak_feature for cluster in clusters[:MOST_REGIONS]),
-        certificate=fmt.certificate(
-            record,
-            float(np.broadcast_to(model.l2_, inputs.n_components)[k]),
-            float(model.tol),
-            refitted=model.refit is not None,
-            joint=is_joint(model),
-        ),
+        regions=_regions(listed),
+        rest=rest,
+        peaks=[cluster.peak for cluster in clusters[:MOST_REGIONS]],
+        certificate=certificate(inputs.model, k),
         convergence=_convergence(inputs, k),
         scores=_scores(inputs, k),
-        relations=tuple(test.sentences[k] for test in tests if test.sentences and test.sentences[k]),
+        relations=[test.sentences[k] for test in tests if test.sentences and test.sentences[k]],
     )
 
 
-def _region_frequency(stability: Bootstrap, k: int) -> FloatArray:
-    """Return the share of resamples that select the region of each feature; NaN outside regions."""
-    values = np.full(stability.components.shape[1], np.nan)
-    for region in stability.regions:
-        if region.component == k:
-            values[region.features] = region.bootstrap_frequency
-    return values
+def _sentence(inputs: ReportInputs, k: int, n_regions: int, n_tiny: int) -> str:
+    """Describe the share of the variance, the regions above and below `SMALLEST_REGION`, and the zeros."""
+    if n_regions == 0:
+        return "An empty component: no variance is left for it, or the penalty leaves no loading."
+    tiny = f" (and {n_tiny:,} of less than {fmt.percent(SMALLEST_REGION, 1)} of its weight)" if n_tiny else ""
+    sparsity = inputs.model.diagnostics_[k].sparsity
+    zeros = f"{fmt.percent(sparsity)} of the"
+    if sparsity < LEAST_SPARSE:
+        zeros = f"the map is not sparse: {'no' if sparsity == 0 else f'only {zeros}'}"
+    return (
+        f"Explains {fmt.percent(inputs.variance.own[k])} of the variance with "
+        f"{fmt.count(n_regions, 'connected region')}{tiny}; {zeros} {noun_of(inputs.model)} have a loading "
+        "of exactly zero."
+    )
 
 
-def _place(cluster: Cluster) -> str:
-    if cluster.place:
-        return cluster.place
-    values = f",{fmt.SPACE}".join(f"{value:.0f}".replace("-", "−") for value in cluster.peak)
-    return f"({values})" if len(cluster.peak) > 1 else values
-
-
-def _what(clusters: tuple[Cluster, ...], sparsity: float) -> str:
+def _what(clusters: Sequence[Cluster], sparsity: float) -> str:
     """Name the place of the heaviest region, or the whole brain if the map is not sparse."""
     if not clusters:
         return "Nowhere"
     main = clusters[0]
-    in_brain = main.unit in UNITS_OF_BRAINS
-    if not fmt.is_sparse(sparsity):
+    in_brain = main.part.unit in UNITS_OF_BRAINS
+    if sparsity < LEAST_SPARSE:
         return f"{'Brain-wide' if in_brain else 'Everywhere'}: not sparse"
-    side = main.part
-    if main.both_sides:
-        side = "both sides"
-    elif main.unit == "mm³":
-        side = "midline" if abs(main.peak[0]) <= MIDLINE else "left" if main.peak[0] < 0 else "right"
     name = main.label or (main.composition[0][0] if main.composition else "")
     if not name:
-        peak = "peak at" if main.both_sides else "near"
-        name = f"{side}, {peak} {_place(main)}{f'{fmt.SPACE}mm' if in_brain else ''}"
+        peak = "peak at" if main.side == "both sides" else "near"
+        name = f"{main.side}, {peak} {main.place}{f'{fmt.SPACE}mm' if in_brain else ''}"
     more = "" if len(clusters) == 1 else f", and {fmt.count(len(clusters) - 1, 'more region')}"
     return f"{name[:1].upper()}{name[1:]}{more}"
 
 
-def _alternative_text(clusters: tuple[Cluster, ...]) -> str:
+def _alternative_text(clusters: Sequence[Cluster]) -> str:
     if not clusters:
         return "The map is empty."
     main = clusters[0]
     label = f", {main.label}" if main.label else ""
     return (
-        f"{fmt.count(len(clusters), 'region')}; the heaviest one, in the {main.part}{label}, has its peak "
-        f"at {_place(main)} and holds {fmt.percent(main.share, 2)} of the map's weight. The table below "
+        f"{fmt.count(len(clusters), 'region')}; the heaviest one, in the {main.part.name}{label}, has its "
+        f"peak at {main.place} and holds {fmt.percent(main.share, 2)} of the map's weight. The table below "
         "lists the regions."
     )
 
 
-def _regions(listed: tuple[Cluster, ...], with_parts: bool, labels: FeatureLabels | None) -> SectionTable:
+def _regions(listed: Sequence[Cluster]) -> SectionTable:
     """List regions in a table."""
     caption = (
         "Connected regions of one sign, heaviest first. Size and mean count every loading that is not zero. "
         "Weight: share of the map's sum of squares."
     )
     columns = {"Region": [str(number) for number in range(1, len(listed) + 1)]}
-    if with_parts:
-        columns["Where"] = [cluster.part for cluster in listed]
-    in_brain = any(cluster.unit in UNITS_OF_BRAINS for cluster in listed)
-    named = any(cluster.place for cluster in listed)
+    if {cluster.part.name for cluster in listed} - {"volume", "field", "features"}:
+        columns["Where"] = [cluster.part.name for cluster in listed]
+    in_brain = any(cluster.part.unit in UNITS_OF_BRAINS for cluster in listed)
+    named = any(cluster.part.axes for cluster in listed)
     peak = "Peak" if named else "Peak (x, y, z in mm)" if in_brain else "Peak (index)"
     columns |= {
-        peak: [_place(cluster) for cluster in listed],
-        "Size": [fmt.quantity(cluster.size, cluster.unit) for cluster in listed],
+        peak: [cluster.place for cluster in listed],
+        "Size": [fmt.quantity(cluster.size, cluster.part.unit) for cluster in listed],
         "Mean loading": [fmt.number(cluster.mean_loading) for cluster in listed],
         "Peak loading": [fmt.number(cluster.peak_loading) for cluster in listed],
         "Weight": [fmt.percent(cluster.share, 2) for cluster in listed],
     }
-    if any(cluster.selected is not None for cluster in listed):
-        columns["Selected in resamples"] = [fmt.percent(cluster.selected, 2) for cluster in listed]
-        caption += (
-            " Selected in resamples: mean share of resampled fits that select a feature of the region, over "
-            "the features that hold 99 % of the map's norm."
-        )
-    if any(cluster.found is not None for cluster in listed):
+    if any(math.isfinite(cluster.found) for cluster in listed):
         columns["Bootstrap frequency"] = [fmt.percent(cluster.found, 2) for cluster in listed]
         caption += (
-            " Bootstrap frequency: share of resampled fits that select at least half of these features, with "
-            "the sign of the region. If they are not connected, the heaviest part of them counts."
+            " Bootstrap frequency: share of resampled fits that select at least half of the features that "
+            "hold 99 % of the map's norm, with the sign of the region. If they are not connected, the "
+            "heaviest part of them counts."
         )
-    if labels is not None:
+    if any(cluster.label or cluster.composition for cluster in listed):
         columns["At the peak"] = [cluster.label or "–" for cluster in listed]
         columns["Made of"] = [
             ", ".join(f"{name} {fmt.percent(share, 2)}" for name, share in cluster.composition) or "–"
             for cluster in listed
         ]
-    features = tuple(cluster.peak_feature for cluster in listed)
-    return table_of(caption, columns, text=("Where", "At the peak", "Made of"), features=features)
+    features = [cluster.peak for cluster in listed]
+    return SectionTable(caption, columns, text=("Where", "At the peak", "Made of"), features=features)
 
 
-def _rest(left: tuple[Cluster, ...]) -> str:
-    """Count the regions that are not listed; empty if there are none."""
-    if not left:
-        return ""
-    weight = fmt.percent(sum(cluster.share for cluster in left), 2, least=1e-4)
-    return f"{fmt.count(len(left), 'more region')} with {weight} of the weight together, not listed."
+def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
+    """Bound the excess of the objective over the optimum, as a share of the optimum.
+
+    With ``f = l2 (F - 1/2 ||y||^2)`` and ``F - F* <= gap``, ``(f - f*) / |f*| <= l2 gap / |f|`` because
+    ``f* <= f < 0``: an empty map has the objective 0.
+    """
+    if record.objective >= 0:
+        return 0.0 if record.gap == 0 else math.inf
+    return l2 * record.gap / abs(record.objective)
+
+
+def certificate(model: Any, k: int) -> list[str]:
+    """Describe the distance of loading map `k` from the exact one in sentences."""
+    record, joint = model.diagnostics_[k], is_joint(model)
+    l2 = float(np.broadcast_to(model.l2_, len(model.diagnostics_))[k])
+    if record.n_nonzero == 0:
+        return ["This component is empty, and not a result: its map and its scores are zero."]
+    sentences = []
+    if model.refit is not None:
+        sentences.append(
+            "The loadings shown were fitted again on their support, without penalties. What follows is about "
+            "the penalised map that the support comes from."
+        )
+    whose, exact = "Its duality gap", "The exact map for these scores"
+    if record.target_sparsity is not None:
+        whose = "The duality gap of the smoothed map"
+        limited = "on the same support" if joint else f"after the threshold {fmt.number(record.l1, 2)}"
+        exact = f"The exact smoothed map for these scores, {limited},"
+        then = "set to zero outside its support" if joint else "thresholded"
+        sentences.append(f"Given its scores, the map is smoothed, then {then}.")
+    elif math.isfinite(above := share_above_optimum(record, l2)):
+        optimum = "of the optimum of its problem, given the scores"
+        sentences.append(f"This map is within {fmt.percent(above, 2)} {optimum}.")
+    reached = "within" if record.converged else "above"
+    if not record.converged:
+        sentences.append("The fit was stopped before the tolerance was reached: raise max_iter.")
+    return [
+        *sentences,
+        f"{whose}, which bounds the distance to the optimum, is {fmt.number(record.relative_gap, 2)} of "
+        f"the problem's scale, {reached} the tolerance of {fmt.number(model.tol, 2)}.",
+        f"{exact} is at most {fmt.percent(record.error_bound, 2)} of the map's own length away from this "
+        "one.",
+        f"Of the {record.n_nonzero:,} loadings that are not zero, {record.n_certain:,} are certainly not "
+        "zero in the exact map either.",
+    ]
 
 
 def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
@@ -211,11 +192,10 @@ def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
     record = inputs.model.diagnostics_[k]
     if not record.objectives:
         return None
+    alternations = fmt.count(record.n_alternations, "alternation")
+    objective = f"the objective is {fmt.number(record.objective, 6)}"
     if len(record.objectives) < FEWEST_POINTS:
-        return (
-            f"The fit took {fmt.count(record.n_alternations, 'alternation')} of scores and loadings; the "
-            f"objective is {fmt.number(record.objective, 6)}."
-        )
+        return f"The fit took {alternations} of scores and loadings; {objective}."
     joint = is_joint(inputs.model)
     caption = "Objective of all components together" if joint else "Objective"
     caption += " after each alternation of scores and loadings, as the distance to its last value."
@@ -225,8 +205,7 @@ def _convergence(inputs: ReportInputs, k: int) -> Chart | str | None:
         caption += " Dotted: upper bound on the distance of each map to the best one for its scores."
     return chart(
         plot_convergence(inputs.model, components=[k]),
-        alt=f"Convergence of component {k + 1}: after {fmt.count(record.n_alternations, 'alternation')} "
-        f"the objective is {fmt.number(record.objective, 6)}, with a relative gap of "
+        alt=f"Convergence of component {k + 1}: after {alternations} {objective}, with a relative gap of "
         f"{fmt.number(record.relative_gap, 2)}.",
         caption=caption,
     )
@@ -268,22 +247,28 @@ def _scores(inputs: ReportInputs, k: int) -> Chart | None:
     return chart(figure, alt=alt, caption=caption)
 
 
+class Verdict(NamedTuple):
+    """Sentence on whether a component may be interpreted, and its level."""
+
+    text: str
+    level: str
+
+    @property
+    def mark(self) -> str:
+        """Sign beside the text, so that colour is not the only cue."""
+        return MARKS[self.level]
+
+
 def verdict_of(inputs: ReportInputs, k: int) -> Verdict:
-    """Judge component `k`, from 0, by random halves, or else by resamples."""
+    """Judge component `k`, from 0, by random halves, or else by resamples with the same outline."""
     if inputs.model.diagnostics_[k].is_empty:
         return Verdict("Empty: there is nothing to interpret.", BAD)
     if inputs.halves is not None:
         half = inputs.halves[k]
         level = (GOOD if half.outline == CERTAIN else UNSURE) if half.verdict == CONFIRMED else BAD
         return Verdict(half.sentence, level)
-    if inputs.stability is not None:
-        return _by_resamples(inputs, k)
-    return Verdict("Stability not checked.", UNKNOWN)
-
-
-def _by_resamples(inputs: ReportInputs, k: int) -> Verdict:
-    """Judge component `k` by the number of resampled fits with the same outline."""
-    assert inputs.stability is not None
+    if inputs.stability is None:
+        return Verdict("Stability not checked.", UNKNOWN)
     dice = inputs.stability.dice[:, k]
     # by chance, two supports that hold a share E of the features have the Dice index E
     chance = float(np.mean(threshold_loadings(inputs.model.components_[k]) != 0))
@@ -296,7 +281,7 @@ def _by_resamples(inputs: ReportInputs, k: int) -> Verdict:
     return Verdict(f"Selected in only {counted}: do not interpret.", BAD)
 
 
-def verdict_summary(verdicts: tuple[Verdict, ...], *, by_halves: bool) -> str:
+def verdict_summary(verdicts: Sequence[Verdict], *, by_halves: bool) -> str:
     """Summarise all verdicts, by halves or by resamples, for the top of the page."""
     if all(verdict.level == UNKNOWN for verdict in verdicts):
         return "Whether other samples would show these components was not checked."

@@ -13,30 +13,18 @@ from sklearn.base import clone
 
 from spcatv._util.parameters import EXPLORE
 from spcatv.estimator import SPCATV
-from spcatv.report.figures import DIVERGING, SEQUENTIAL, colour_table, colour_top
-from spcatv.report.formatting import count, fixed, percent, python_arguments
+from spcatv.report.drawing import DIVERGING, colour_top, legend, packed_map
+from spcatv.report.formatting import SPACE, count, fixed, percent, python_arguments
 from spcatv.report.maps import views_of
-from spcatv.report.maps.base import packed, packed_map
-from spcatv.report.page import VIEWER_SCRIPTS, Report, legend, render
-from spcatv.report.regions import parts_of
+from spcatv.report.page import VIEWER_SCRIPTS, Report, render
+from spcatv.report.regions import noun_of
 from spcatv.selection import SPCATVCV
-from spcatv.selection.exploration import Exploration, explore_settings
+from spcatv.selection.cross_validation import Exploration, explore_settings
 from spcatv.selection.rules import edge_of
 
 # Values of all maps together up to which a page holds them with 16 bits; larger ones have 8.
 MOST_PRECISE = 1_000_000
-HELP = {
-    "held_out": "Share of the sum of squares of samples that a fit has not seen which its maps explain "
-    "together, mean over the folds of the cross-validation. It decides about the recommended setting.",
-    "explained": "The same for the samples that the fit has seen: the difference is fitted to chance.",
-    "agreement": "Whether two random halves of the samples show the same places: the Dice index of the two "
-    "maps, corrected for chance, mean over components and splits. 1 is equal, 0 is chance.",
-    "n_regions": "Connected regions of one sign, of all components together.",
-}
-SLIDERS = {
-    "sparsity": "Share of every map that is exactly zero.",
-    "smoothness": "How much neighbours pull each other together.",
-}
+SLIDERS = ("sparsity", "smoothness")
 
 
 def explore(
@@ -81,11 +69,6 @@ def explore(
     background : path, "template", "mean" or None
         Picture behind volumes, as for `generate_report`.
 
-    Returns
-    -------
-    Report
-        With ``save_as_html(file)`` and ``open_in_browser()``.
-
     Examples
     --------
     >>> from spcatv import SPCATV
@@ -109,6 +92,7 @@ def explore(
         own |= {"sparsity": EXPLORE.sparsity, "smoothness": EXPLORE.smoothness}
     own |= {name: value for name, value in given.items() if value is not None}
     search: Any
+    around = None
     if "mask" in own:
         from spcatv.images import ImageSPCATVCV
         from spcatv.images.estimator import cohort_for
@@ -120,18 +104,14 @@ def explore(
     elif is_field:
         field = clone(model).set_params(estimator=SPCATVCV(**_known(SPCATVCV, own))).fit(X, dim)
         search, rows = field.estimator_, field._rows_of(X)[2]
+        around = python_arguments(type(model), {name: outer[name] for name in ("weights", "periodic")})
     else:
         search, rows = SPCATVCV(**_known(SPCATVCV, own)).fit(X, groups=groups, confounds=confounds), X
     best = search.best_estimator_
     exploration = explore_settings(search, rows, confounds=confounds, n_splits=n_splits)
     source = repr(os.fspath(X)) if isinstance(X, str | os.PathLike) else "images" if "mask" in own else "X"
-    lines = [
-        python_line(type(best), {**own, **setting}, source, confounds is not None)
-        for setting in exploration.settings
-    ]
-    if is_field:
-        around = python_arguments(type(model), {name: outer[name] for name in ("weights", "periodic")})
-        lines = [around_field(line, around, dim) for line in lines]
+    arguments = f"{source}, confounds=confounds" if confounds is not None else source
+    lines = python_lines(exploration, type(best), own, arguments, around, dim)
     return explorer_page(exploration, best, {"Python": lines}, title=title, background=background)
 
 
@@ -140,19 +120,31 @@ def _known(kind: type, parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name in signature(kind).parameters}
 
 
-def python_line(kind: type, parameters: dict[str, Any], source: str, with_confounds: bool) -> str:
-    """Return the Python that fits a class with given parameters; arrays and objects keep their names."""
-    named = _known(kind, parameters)
-    setting = [f"{name}={named.pop(name)!r}" for name in SLIDERS]  # last, and also if they are the defaults
-    words = ", ".join([repr(named.pop("n_components")), *python_arguments(kind, named), *setting])
-    data = f"{source}, confounds=confounds" if with_confounds else source
-    return f"from spcatv import {kind.__name__}\n\nmodel = {kind.__name__}({words}).fit({data})"
+def python_lines(
+    exploration: Exploration,
+    kind: type,
+    parameters: dict[str, Any],
+    source: str,
+    around: Sequence[str] | None = None,
+    dim: str | Sequence[str] = "time",
+) -> list[str]:
+    """Return the Python that fits a class at every setting; arrays and objects keep their names.
 
-
-def around_field(line: str, arguments: Sequence[str], dim: str | Sequence[str]) -> str:
-    """Return the Python of `python_line` for a DataArray X, with arguments of `XarraySPCATV`."""
-    fit = f"model = XarraySPCATV({', '.join(['model', *arguments])}).fit(X, dim={dim!r})"
-    return f"from spcatv.xarray import XarraySPCATV\n{line.removesuffix('.fit(X)')}\n{fit}"
+    `source` holds the arguments of ``fit``. `around` holds those of an `XarraySPCATV` of a DataArray X, if
+    there is one, with `dim` for its ``fit``.
+    """
+    named = {name: value for name, value in _known(kind, parameters).items() if name not in SLIDERS}
+    words = [repr(named.pop("n_components")), *python_arguments(kind, named)]
+    lines = []
+    for setting in exploration.settings:
+        settings = [f"{name}={setting[name]!r}" for name in SLIDERS]  # also if they are the defaults
+        line = f"from spcatv import {kind.__name__}\n\nmodel = {kind.__name__}({', '.join(words + settings)})"
+        if around is None:
+            lines.append(f"{line}.fit({source})")
+            continue
+        call = f"XarraySPCATV({', '.join(['model', *around])}).fit(X, dim={dim!r})"
+        lines.append(f"from spcatv.xarray import XarraySPCATV\n{line}\nmodel = {call}")
+    return lines
 
 
 def explorer_page(
@@ -168,43 +160,36 @@ def explorer_page(
     `model` is the fitted model of the recommended setting.
     """
     views = views_of(model, background)
-    noun = getattr(getattr(model, "space_", None), "noun", None) or parts_of(model)[0].unit
+    settings, best = exploration.settings, exploration.recommended
     n_settings, n_components, n_features = exploration.components.shape
-    labels = {
-        name: [f"{value:g}" for value in sorted({setting[name] for setting in exploration.settings})]
-        for name in SLIDERS
-    }
-    names = [
-        f"sparsity {setting['sparsity']:g}, smoothness {setting['smoothness']:g}"
-        for setting in exploration.settings
-    ]
+    labels = {name: [f"{value:g}" for value in sorted({row[name] for row in settings})] for name in SLIDERS}
+    names = [f"sparsity {row['sparsity']:g}, smoothness {row['smoothness']:g}" for row in settings]
     measures = _measures(exploration)
-    edge = edge_of(exploration.settings, exploration.settings[exploration.recommended])
+    edge = edge_of(settings, settings[best])
     ids = {name: f"command-{number}" for number, name in enumerate(commands)}
-    width = len(labels["sparsity"])
     page = SimpleNamespace(
         title=title or "Settings explorer",
         lead=f"{count(n_settings, 'setting')} of {count(n_components, 'component')} on {n_features:,} "
-        f"{noun}. Each was fitted to all samples, in the {exploration.n_folds} folds of a cross-validation, "
-        "and to random halves. Move the two sliders to see what a setting does to the maps.",
+        f"{noun_of(model)}. Each was fitted to all samples, in the {exploration.n_folds} folds of a "
+        "cross-validation, and to random halves. Move the two sliders to see what a setting does to the "
+        "maps.",
         numbers=range(1, n_components + 1),
-        sliders=[{"name": name, "labels": labels[name], "help": text} for name, text in SLIDERS.items()],
-        views=tuple(view.frame() for view in views),
+        labels=labels,
+        views=views,
         legend=legend(DIVERGING),
         measures=measures,
-        rows=np.arange(n_settings).reshape(-1, width).tolist(),
-        recommended=names[exploration.recommended],
+        rows=np.arange(n_settings).reshape(-1, len(labels["sparsity"])).tolist(),
+        recommended=names[best],
         reason=f"{exploration.reason[:1].upper()}{exploration.reason[1:]}."
         + (f" It is the {edge} sparsity compared: values beyond it may suit better." if edge else ""),
         commands=ids,
-        star=exploration.recommended,
+        star=best,
     )
     bits = 16 if exploration.components.size <= MOST_PRECISE else 8
     tops = [[colour_top(loading) for loading in loadings] for loadings in exploration.components]
     data = {
-        "views": [view.payload() for view in views],
         "labels": labels,
-        "recommended": exploration.recommended,
+        "recommended": best,
         "top": float(np.max(tops)) or 1.0,
         "measures": measures,
         "settings": [
@@ -218,60 +203,34 @@ def explorer_page(
             }
             for number, loadings in enumerate(exploration.components)
         ],
-        "layers": {},
-        "tables": {
-            name: packed(colour_table(table))
-            for name, table in (("diverging", DIVERGING), ("sequential", SEQUENTIAL))
-        },
-        "legends": {"diverging": legend(DIVERGING)},
     }
-    return Report(
-        render(
-            page,
-            data,
-            template="explorer.html.j2",
-            scripts=(*VIEWER_SCRIPTS, "explorer.js"),
-            styles=("report.css", "explorer.css"),
-        )
-    )
+    scripts, styles = (*VIEWER_SCRIPTS, "explorer.js"), ("report.css", "explorer.css")
+    return render(page, views, data, template="explorer.html.j2", scripts=scripts, styles=styles)
 
 
 def _measures(exploration: Exploration) -> list[dict[str, Any]]:
     """Return the figures of every setting as text, and as levels between 0 and 1 for the heat map."""
-    found = {
-        "held_out": ("Held-out share", exploration.held_out),
-        "explained": ("Explained share", exploration.explained),
-        "agreement": ("Agreement of halves", exploration.agreement.mean(axis=1)),
-    }
+    found = [
+        ("held_out", "Held-out share", exploration.held_out),
+        ("explained", "Explained share", exploration.explained),
+        ("agreement", "Agreement of halves", exploration.agreement.mean(axis=1)),
+    ]
     if exploration.n_regions is not None:
-        found["n_regions"] = ("Regions", exploration.n_regions.sum(axis=1).astype(float))
+        found.append(("n_regions", "Regions", exploration.n_regions.sum(axis=1).astype(float)))
     measures = []
-    for key, (name, values) in found.items():
+    for key, name, values in found:
         # numbers of regions differ by orders of magnitude
         scale = np.log1p(values) if key == "n_regions" else values
         low, high = (np.nanmin(scale), np.nanmax(scale)) if np.isfinite(scale).any() else (0.0, 0.0)
-        texts = [_text(key, value) for value in values]
+        levels = np.nan_to_num((scale - low) / ((high - low) or 1.0)).round(3).tolist()
+        write = {"agreement": fixed, "n_regions": "{:,.0f}".format}.get(key, percent)
+        texts = [write(value) for value in values]
+        short = [text.partition(SPACE)[0] for text in texts]  # the cells have no room for a unit
+        unit = ", in %" if write is percent else ""
         measures.append(
-            {
-                "key": key,
-                "name": name,
-                "unit": ", in %" if key in ("held_out", "explained") else "",
-                "help": HELP[key],
-                "texts": texts,
-                # the cells have no room for a unit
-                "short": [text.partition("\u00a0")[0] for text in texts],
-                "levels": np.nan_to_num((scale - low) / ((high - low) or 1.0)).round(3).tolist(),
-            }
+            {"key": key, "name": name, "unit": unit, "texts": texts, "short": short, "levels": levels}
         )
     return measures
-
-
-def _text(key: str, value: float) -> str:
-    if np.isnan(value):
-        return "–"
-    if key == "n_regions":
-        return f"{value:,.0f}"
-    return fixed(value) if key == "agreement" else percent(value)
 
 
 def _sentence(exploration: Exploration, number: int, k: int) -> str:

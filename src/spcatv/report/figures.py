@@ -1,138 +1,32 @@
-"""Style of all figures, and figures of a fit: convergence, stability, variance, scores."""
+"""Figures of a fit and of a search: convergence, variance, scores, stability, settings."""
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from spcatv._util.tables import MISSING
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.report.formatting import superscript
+from spcatv.report import formatting as fmt
+from spcatv.report.drawing import line_style, new_figure
+from spcatv.report.inputs import Variance
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from spcatv.report.inputs import Variance
-
-# blue to white to red keeps its order for every kind of colour blindness; cividis was designed for that
-DIVERGING = "RdBu_r"
-SEQUENTIAL = "cividis"
-# Okabe and Ito's colours, dark enough for lines on white, each with a mark: colour is never the only cue
-LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#7A5C00", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES = ("-", "--", "-.", ":")
-
-RC: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "figure.dpi": 120,
-    "savefig.dpi": 200,
-    "svg.fonttype": "path",  # the same picture on every machine, whatever fonts it has
-    "svg.hashsalt": "spca-tv",  # and the same bytes
-    "text.parse_math": False,  # dollar signs in a name are just characters
-}
 MOST_GROUPS = 7
-
-
-@contextmanager
-def figure_style() -> Iterator[None]:
-    """Use the style while figures are drawn and written."""
-    import matplotlib
-
-    with matplotlib.rc_context(RC):  # type: ignore[arg-type]  # its keys are texts
-        yield
-
-
-@contextmanager
-def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Yield an empty figure in the common style, size in inches, without registering it with pyplot."""
-    from matplotlib.figure import Figure
-
-    with figure_style():
-        yield Figure(figsize=(width, height), layout="constrained")
-
-
-def line_style(number: int) -> dict[str, Any]:
-    """Return colour, mark and dashes of series `number`; neighbouring series differ in colour and mark."""
-    return {
-        "color": LINE_COLOURS[number % len(LINE_COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": LINES[(number // len(LINE_COLOURS)) % len(LINES)],
-        "markersize": 4,
-        "linewidth": 1.4,
-    }
-
-
-def mark_chosen(axes: Axes, x: float, y: float) -> None:
-    """Draw a star at the setting that was chosen."""
-    star: dict[str, Any] = {"marker": "*", "markersize": 16, "color": "white", "markeredgecolor": "black"}
-    axes.plot(x, y, **star, markeredgewidth=1.5, linestyle="none", label="chosen", zorder=5)
-
-
-@cache
-def colour_table(name: str) -> npt.NDArray[np.uint8]:
-    """Return 256 colours of a colour map, shape (256, 3)."""
-    import matplotlib
-
-    colours = matplotlib.colormaps[name](np.linspace(0, 1, 256))[:, :3]
-    return np.round(255 * colours).astype(np.uint8)
-
-
-def colour_top(loading: npt.ArrayLike) -> float:
-    """Return the end of the colour scale of a map: the 99 % quantile of its nonzero absolute values, or 0."""
-    values = np.asarray(loading, dtype=np.float64)
-    return float(np.quantile(np.abs(values[values != 0]), 0.99)) if values.any() else 0.0
-
-
-def shared_top(components: npt.ArrayLike) -> float:
-    """Return the end of the colour scale that all components share: the largest of their ends."""
-    return max(map(colour_top, np.asarray(components)), default=0.0) or 1.0
-
-
-def svg_uri(figure: Figure) -> str:
-    """Convert a figure to a data URI (SVG) for an `img` element; its background becomes transparent."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
-        patch.set(facecolor="none", edgecolor="none")
-    stream = io.BytesIO()
-    with figure_style():
-        figure.set_dpi(RC["savefig.dpi"])
-        # savefig would draw the figure twice: the first time only to find its layout
-        FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # type: ignore[no-untyped-call]
-    return "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
-
-
-def png_uri(pixels: npt.NDArray[np.uint8]) -> str:
-    """Convert pixels of shape (height, width, 3) to a data URI (PNG)."""
-    from matplotlib.image import imsave
-
-    stream = io.BytesIO()
-    imsave(stream, pixels, format="png")
-    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> Figure:
     """Draw the convergence of the objective and the bounds on the error of the loadings.
+
+    For every component, this is the distance of the objective to its last value, and an upper bound on how
+    far the loadings of every alternation are from the best ones for its scores (dotted), both relative to the
+    last objective. A joint fit has one objective for all components, and no bounds before the end.
 
     Parameters
     ----------
@@ -140,14 +34,6 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
         Fitted.
     components : sequence of int, default=None
         Which ones, from 0; all by default.
-
-    Returns
-    -------
-    matplotlib Figure
-        For every component the distance of the objective to its last value, and an upper bound on how far
-        the loadings of every alternation are from the best ones for its scores (dotted). Both are relative
-        to the last objective and on a logarithmic axis. A joint fit has one objective for all components, and
-        no bounds before the end.
 
     Examples
     --------
@@ -157,8 +43,6 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
     >>> model = SPCATV(2).fit(np.random.default_rng(0).standard_normal((20, 30)))
     >>> plot_convergence(model).savefig("convergence.svg")
     """
-    from matplotlib.ticker import MaxNLocator
-
     records: Sequence[ComponentDiagnostics] = getattr(model, "diagnostics_", model)
     chosen = range(len(records)) if components is None else components
     with new_figure(4.6, 3.2) as figure:
@@ -169,25 +53,23 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             alike = [other for other in chosen if records[other].objectives == record.objectives]
             if not record.objectives or alike[0] != k:
                 continue
-            label = component_name(*alike)
             scale = abs(record.objectives[-1]) or 1.0
             steps = np.arange(1, len(record.objectives) + 1)
             # with a wanted sparsity the weights change, and the objective may come from below
             excess = np.abs(np.asarray(record.objectives) - record.objectives[-1]) / scale
-            style = line_style(k)
             # the last value has distance 0, which a logarithmic axis cannot show
-            axes.plot(steps[:-1], np.where(excess[:-1] > 0, excess[:-1], np.nan), **style, label=label)
+            shown = np.where(excess[:-1] > 0, excess[:-1], np.nan)
+            axes.plot(steps[:-1], shown, **line_style(k), label=component_name(*alike))
             slack = np.asarray(record.inexactness) / scale
             if len(slack):  # a joint fit records the objective only
-                dotted = {**style, "linestyle": ":", "linewidth": 1}
+                dotted = line_style(k, linestyle=":", linewidth=1)
                 axes.plot(steps, np.where(slack > 0, slack, np.nan), **dotted)
         log_axis(axes.yaxis)
-        axes.set_xlabel("alternation of scores and loadings")
-        axes.set_ylabel("distance, relative to the objective")
         title = "Objective: distance to its last value"
         if any(records[k].inexactness for k in chosen):
             title += " (lines)\nlargest possible error of the map (dotted)"
-        axes.set_title(title)
+        axes.set(title=title, xlabel="alternation of scores and loadings")
+        axes.set_ylabel("distance, relative to the objective")
         axes.set_xlim(left=0.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         if axes.get_legend_handles_labels()[0] and len(chosen) > 1:
@@ -202,22 +84,20 @@ def component_name(*numbers: int) -> str:
 
 def log_axis(axis: Any) -> None:
     """Make an axis logarithmic, with plain labels, since `text.parse_math` is off."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    def power(value: float, _: Any) -> str:
+        exponent = round(np.log10(value))
+        return f"{value:g}" if -3 < exponent < 4 else f"10{fmt.superscript(exponent)}"
 
     set_scale = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
     set_scale("log")
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+    axis.set_major_formatter(FuncFormatter(power))
     low, high = sorted(axis.get_view_interval())
     if high < 30 * low:  # too few powers of ten to read the axis
         axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
         axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:  # marks between the powers of ten would have no labels, and take half the time of a report
         axis.set_minor_locator(NullLocator())
-
-
-def _power(value: float) -> str:
-    exponent = round(np.log10(value))
-    return f"{value:g}" if -3 < exponent < 4 else f"10{superscript(exponent)}"
 
 
 def plot_variance(variance: Variance) -> Figure:
@@ -227,11 +107,6 @@ def plot_variance(variance: Variance) -> Figure:
     ----------
     variance : Variance
         From `spcatv.report.inputs.variance_of`.
-
-    Returns
-    -------
-    matplotlib Figure
-        One point per number of components.
 
     Examples
     --------
@@ -248,13 +123,12 @@ def plot_variance(variance: Variance) -> Figure:
         axes = figure.subplots()
         axes.plot(numbers, 100 * variance.together, **line_style(0), label="these components")
         if variance.ceiling is not None:
-            style = {**line_style(1), "linestyle": "--"}
+            style = line_style(1, linestyle="--")
             axes.plot(numbers, 100 * variance.ceiling, **style, label="PCA, the upper bound")
         axes.set_ylim(bottom=0)
         axes.set_xticks(numbers if len(numbers) <= 12 else numbers[:: len(numbers) // 8])
         axes.set_xlim(0.7, len(numbers) + 0.3)
-        axes.set_xlabel("number of components")
-        axes.set_ylabel("explained variance (%)")
+        axes.set(xlabel="number of components", ylabel="explained variance (%)")
         axes.legend(loc="lower right")
     return figure
 
@@ -268,7 +142,7 @@ def plot_scores(
     group_name: str = "group",
     variable_name: str = "variable",
 ) -> Figure:
-    """Draw the scores of the samples on one component.
+    """Draw the scores of the samples on one component, one strip per group or against a variable.
 
     Parameters
     ----------
@@ -282,11 +156,6 @@ def plot_scores(
         If given, the scores are drawn against it.
     group_name, variable_name : str
         For the axes.
-
-    Returns
-    -------
-    matplotlib Figure
-        One strip per group, or a scatter plot against the variable.
 
     Examples
     --------
@@ -305,15 +174,15 @@ def plot_scores(
         if variable is None:
             _strips(axes, [(label, values[rows]) for label, rows in members])
             if groups is not None:
-                axes.set_xlabel(shortened(group_name, 40))
+                axes.set_xlabel(fmt.shortened(group_name, 40))
         else:
             across = np.asarray(variable, dtype=np.float64)
             for number, (label, rows) in enumerate(members):
-                style = {**line_style(number), "linestyle": "none", "alpha": 0.75}
+                style = line_style(number, linestyle="none", alpha=0.75)
                 axes.plot(across[rows], values[rows], **style, label=label)
-            axes.set_xlabel(shortened(variable_name, 40))
+            axes.set_xlabel(fmt.shortened(variable_name, 40))
             if groups is not None:
-                axes.legend(title=shortened(group_name, 24), loc="best")
+                axes.legend(title=fmt.shortened(group_name, 24), loc="best")
         axes.set_ylabel(f"score on component {component + 1}")
     return figure
 
@@ -323,26 +192,15 @@ def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[st
     if groups is None:
         return [("all samples", np.arange(n_samples))]
     texts = [str(label) for label in groups]
-    labels = np.array(
-        ["missing" if text.strip().lower() in MISSING else text for text in texts], dtype=object
-    )
+    labels = np.array(["missing" if text.strip().lower() in MISSING else text for text in texts], object)
     names, counts = np.unique(labels, return_counts=True)
-    kept = list(names)
     if len(names) > MOST_GROUPS:
-        largest = np.argsort(-counts, kind="stable")[: MOST_GROUPS - 1]
-        kept = [names[k] for k in sorted(largest)]
+        names = names[np.sort(np.argsort(-counts, kind="stable")[: MOST_GROUPS - 1])]
     members: list[tuple[str, IntArray]] = [
-        (shortened(str(name), 18), np.flatnonzero(labels == name)) for name in kept
+        (fmt.shortened(str(name), 18), np.flatnonzero(labels == name)) for name in names
     ]
-    rest = np.flatnonzero(~np.isin(labels, kept))
+    rest = np.flatnonzero(~np.isin(labels, names))
     return [*members, ("other", rest)] if len(rest) else members
-
-
-def shortened(text: str, length: int) -> str:
-    """Put a text on one line, and shorten it in the middle to `length` characters."""
-    line = " ".join(text.split())
-    half = (length - 1) // 2
-    return line if len(line) <= length else f"{line[:half]}…{line[-half:]}"
 
 
 def _strips(axes: Axes, strips: Sequence[tuple[str, FloatArray]]) -> None:
@@ -350,8 +208,7 @@ def _strips(axes: Axes, strips: Sequence[tuple[str, FloatArray]]) -> None:
     for number, (_, values) in enumerate(strips):
         # a fixed spread rather than a random one, so that the same data give the same picture
         spread = 0.32 * (2 * ((np.arange(len(values)) * 0.618034) % 1) - 1)
-        style = {**line_style(number), "linestyle": "none", "alpha": 0.7}
-        axes.plot(number + spread, np.sort(values), **style)
+        axes.plot(number + spread, np.sort(values), **line_style(number, linestyle="none", alpha=0.7))
         if len(values):
             axes.hlines(np.median(values), number - 0.4, number + 0.4, color="black", linewidth=2)
     axes.set_xticks(range(len(strips)), [f"{label}\n(n = {len(values)})" for label, values in strips])
@@ -362,18 +219,12 @@ def _strips(axes: Axes, strips: Sequence[tuple[str, FloatArray]]) -> None:
 
 
 def plot_stability(stability: Any) -> Figure:
-    """Draw how well resampled fits agree with the components.
+    """Draw the Dice index of every resampled fit with the reference, and the frequency of features.
 
     Parameters
     ----------
     stability : Bootstrap, or any object with `dice` (n_resamples, K) and `selection_frequency` (K, P)
         From `spcatv.stability.bootstrap_components`.
-
-    Returns
-    -------
-    matplotlib Figure
-        Dice index of every resample with the reference, by component; and how many features are selected
-        in at least a given share of the resamples.
 
     Examples
     --------
@@ -390,17 +241,157 @@ def plot_stability(stability: Any) -> Figure:
     with new_figure(4.6, 5.6) as figure:
         upper, lower = figure.subplots(2, 1)
         _strips(upper, [(str(k + 1), column) for k, column in enumerate(dice.T)])
-        upper.set_ylim(-0.03, 1.03)
-        upper.set_ylabel("Dice index with all samples")
+        upper.set(ylim=(-0.03, 1.03), ylabel="Dice index with all samples")
         upper.set_title("Agreement of resampled fits")
         for k, row in enumerate(frequency):
-            style = {**line_style(k), "marker": None}
             kept = [100 * np.mean(row >= share) for share in shares]
-            lower.plot(100 * shares, kept, **style, label=component_name(k))
-            lower.plot(100 * shares[9::20], kept[9::20], **{**line_style(k), "linestyle": "none"})
-        lower.set_xlabel("selected in at least this share of resamples (%)")
-        lower.set_ylabel("features (%)")
+            lower.plot(100 * shares, kept, **line_style(k, marker=None), label=component_name(k))
+            lower.plot(100 * shares[9::20], kept[9::20], **line_style(k, linestyle="none"))
+        lower.set(xlabel="selected in at least this share of resamples (%)", ylabel="features (%)")
         lower.set_ylim(bottom=0)
         lower.set_title("How often features are selected")
         lower.legend()
+    return figure
+
+
+def plot_path(results: Any, *, best_index: int | None = None) -> Figure:
+    """Draw settings side by side: held-out error and stability of a selection, or a path of models.
+
+    The axis is sparsity, with one line per smoothness, or alpha, with one line per pair of ratios. A path
+    shows explained variance and share of zeros of every component.
+
+    Parameters
+    ----------
+    results : SPCATVCV, mapping, or spcatv.selection.Path
+        A fitted search, its ``cv_results_`` (one column per key), or the models of a path.
+    best_index : int, default=None
+        The chosen setting, which is marked; by default that of the fitted search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATV
+    >>> from spcatv.report import plot_path
+    >>> from spcatv.selection import path
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> plot_path(path(SPCATV(2), X, [0.5, 0.7, 0.9])).savefig("path.svg")
+    """
+    return _plot_models(results) if hasattr(results, "models") else _plot_settings(*_of(results, best_index))
+
+
+def _of(results: Any, best_index: int | None) -> tuple[Mapping[str, Any], int | None]:
+    """Return the columns of the settings and the chosen one, of a fitted search or as they are given."""
+    if not hasattr(results, "cv_results_"):
+        return results, best_index
+    return results.cv_results_, int(results.best_index_) if best_index is None else best_index
+
+
+def _plot_models(path: Any) -> Figure:
+    name = "alpha" if "alpha" in path.settings[0] else "sparsity"
+    across = np.array([setting[name] for setting in path.settings])
+    order = np.argsort(across, kind="stable")
+    shares = np.array([model.explained_variance_ratio_ for model in path.models])[order]
+    zeros = np.array([[record.sparsity for record in model.diagnostics_] for model in path.models])[order]
+    with new_figure(4.6, 5.6) as figure:
+        upper, lower = figure.subplots(2, 1, sharex=True)
+        for axes, table, text in ((upper, shares, "explained variance (%)"), (lower, zeros, "zeros (%)")):
+            for k, column in enumerate(100 * table.T):
+                axes.plot(across[order], column, **line_style(k), label=component_name(k))
+            axes.set_ylabel(text)
+            if name == "alpha":
+                log_axis(axes.xaxis)
+        upper.legend()
+        lower.set_xlabel(name)
+    return figure
+
+
+def _plot_settings(columns: Mapping[str, Any], best_index: int | None) -> Figure:
+    error, dice = (np.asarray(columns[name], np.float64) for name in ("mean_test_error", "mean_dice"))
+    name = "sparsity" if "param_sparsity" in columns else "alpha"
+    values = list(columns[f"param_{name}"])
+    one_each = all(np.ndim(value) == 0 for value in values)  # rather than one alpha per component
+    across = np.asarray(values, dtype=np.float64) if one_each else np.arange(1.0, len(error) + 1)
+    with new_figure(4.6, 6.2) as figure:
+        upper, lower = figure.subplots(2, 1, sharex=True)
+        for axes, heights, text in (
+            (upper, error, "held-out error"),
+            (lower, dice, "stability (Dice index)"),
+        ):
+            for number, (label, rows) in enumerate(setting_lines(columns, len(error)).items()):
+                order = rows[np.argsort(across[rows], kind="stable")]
+                axes.plot(across[order], heights[order], **line_style(number), label=label)
+            if best_index is not None:
+                _mark_chosen(axes, across[best_index], heights[best_index])
+            axes.set_ylabel(text)
+        lower.set_ylim(top=1.02)
+        lower.set_xlabel(name if one_each else "setting")
+        if name == "alpha" and one_each and (across > 0).all():
+            log_axis(lower.xaxis)
+        handles, labels = upper.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower left", ncols=2, fontsize=7)
+    return figure
+
+
+def setting_lines(columns: Mapping[str, Any], n_settings: int) -> dict[str, IntArray]:
+    """Group settings that differ only in sparsity or alpha, by their smoothness or their ratios."""
+    fixed = {"smoothness": "smoothness", "l1_ratio": "l1", "tv_ratio": "TV"}
+    known = {name: title for name, title in fixed.items() if f"param_{name}" in columns}
+    found: dict[str, list[int]] = {}
+    for k in range(n_settings):
+        texts = [f"{title} {fmt.values(columns[f'param_{name}'][k], 3)}" for name, title in known.items()]
+        found.setdefault(", ".join(texts), []).append(k)
+    return {name: np.array(rows, dtype=np.intp) for name, rows in found.items()}
+
+
+def _mark_chosen(axes: Axes, x: float, y: float) -> None:
+    """Draw a star at the setting that was chosen."""
+    star: dict[str, Any] = {"marker": "*", "markersize": 16, "color": "white", "markeredgecolor": "black"}
+    axes.plot(x, y, **star, markeredgewidth=1.5, linestyle="none", label="chosen", zorder=5)
+
+
+def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
+    """Draw every setting of a selection by its held-out error and its Dice index.
+
+    Lines join settings of one smoothness; the numbers are sparsities. Filled points are within one standard
+    error of the lowest error.
+
+    Parameters
+    ----------
+    results : SPCATVCV or mapping
+        A fitted search over sparsity and smoothness, or its ``cv_results_`` (one column per key).
+    best_index : int, default=None
+        The chosen setting, which is marked; by default that of the fitted search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spcatv import SPCATVCV
+    >>> from spcatv.report import plot_trade
+    >>> X = np.random.default_rng(0).standard_normal((20, 30))
+    >>> search = SPCATVCV(1, structure=(30,), sparsity=[0.4, 0.6], smoothness=[0.5, 1.0], cv=2).fit(X)
+    >>> plot_trade(search).savefig("trade.svg")
+    """
+    columns, best_index = _of(results, best_index)
+    names = ("mean_test_error", "mean_dice", "param_sparsity", "mean_test_explained", "se_test_explained")
+    error, dice, sparsity, explained, spread = (np.asarray(columns[name], np.float64) for name in names)
+    lowest = int(np.nanargmin(error))
+    near = explained >= explained[lowest] - spread[lowest]
+    with new_figure(4.6, 4.2) as figure:
+        axes = figure.subplots()
+        for number, (label, rows) in enumerate(setting_lines(columns, len(error)).items()):
+            style = line_style(number, linestyle="none", markersize=7)
+            axes.plot(error[rows], dice[rows], color=style["color"], linewidth=1.2, alpha=0.6)
+            for chosen, face in ((rows[near[rows]], style["color"]), (rows[~near[rows]], "white")):
+                axes.plot(error[chosen], dice[chosen], **style, markerfacecolor=face)
+            axes.plot([], [], **style, label=label)
+        # lines lie close together: every sparsity is written once, above its highest point
+        for value in np.unique(sparsity):
+            k = int(np.nanargmax(np.where(sparsity == value, dice, -np.inf)))
+            place: dict[str, Any] = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(f"{value:g}", (error[k], dice[k]), **place, fontsize=8)
+        if best_index is not None:
+            _mark_chosen(axes, error[best_index], dice[best_index])
+        axes.set(xlabel="held-out error (lower is better)", ylabel="Dice index over folds (higher is better)")
+        axes.margins(0.1, 0.18)
+        figure.legend(loc="outside lower left", ncols=2)
     return figure

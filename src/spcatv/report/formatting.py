@@ -1,4 +1,4 @@
-"""Numbers, names and certificates as text."""
+"""Numbers, names, parameters and settings as text."""
 
 from __future__ import annotations
 
@@ -12,19 +12,14 @@ from typing import Any
 import numpy as np
 
 from spcatv._util.bids import PAIR
-from spcatv.decomposition import ComponentDiagnostics
 
 SMALLEST_SHARE = 1e-8
-# regions below this share of a map's weight are counted, but not listed
-SMALLEST_REGION = 1e-3
-# a map with fewer zeros than this is not called sparse
-LEAST_SPARSE = 0.5
 SMALLEST_P = 0.001
 SPACE = "\u00a0"  # no line break between a number and its unit
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def percent(share: float | None, digits: int = 3, *, least: float = SMALLEST_SHARE) -> str:
+def percent(share: float | None, digits: int = 3) -> str:
     """Write a share as a percentage with a few significant digits, such as "12.4 %" or "4.5 %".
 
     Shares that are nearly 1 get the decimals that distinguish them from 1 ("99.97 %").
@@ -34,8 +29,8 @@ def percent(share: float | None, digits: int = 3, *, least: float = SMALLEST_SHA
     value = 100 * float(share)
     if value in (0, 100):
         return f"{value:.0f}{SPACE}%"
-    if abs(share) < least:
-        return f"less than {np.format_float_positional(100 * least, trim='-')}{SPACE}%"
+    if abs(share) < SMALLEST_SHARE:
+        return f"less than {np.format_float_positional(100 * SMALLEST_SHARE, trim='-')}{SPACE}%"
     if 99.99 < value < 100:
         return f"more than 99.99{SPACE}%"
     digits = min(digits, 2) if abs(value) < 10 else digits
@@ -56,10 +51,7 @@ def p_value(p: float) -> str:
 
 def fixed(value: float, decimals: int = 2) -> str:
     """Write a number with fixed decimals, zero without a sign."""
-    if math.isnan(value):
-        return "–"
-    rounded = round(value, decimals) + 0.0  # minus zero plus zero is zero
-    return f"{rounded:,.{decimals}f}".replace("-", "−")
+    return "–" if math.isnan(value) else f"{value:z,.{decimals}f}".replace("-", "−")
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -97,101 +89,25 @@ def file_names(name: str) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """Write a count with its noun: "1 region", "3 regions", "12,000 vertices"; `noun` is singular."""
-    plurals = {"vertex": "vertices"}
-    return f"{n:,} {noun if n == 1 else plurals.get(noun, noun + 's')}"
+    """Write a count with its noun: "1 region", "12,000 regions"; `noun` is singular."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def components(numbers: Sequence[int]) -> str:
-    """Name components: "Component 2", "Components 1, 3 and 4"."""
-    return f"Component{'' if len(numbers) == 1 else 's'} {ranges(numbers)}"
+    """Name components by ascending numbers: "Component 2", "Components 1, 3 to 8 and 10"."""
+    texts: list[str] = []
+    for run in np.split(np.asarray(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1):
+        texts += [str(value) for value in run] if len(run) < 3 else [f"{run[0]} to {run[-1]}"]
+    listed = " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+    return f"Component{'' if len(numbers) == 1 else 's'} {listed}"
 
 
 def values(numbers: Any, digits: int = 4) -> str:
     """Write one number, or one per component, with a few significant digits: "0.05, 0.3"."""
-    return ", ".join(f"{value:.{digits}g}" for value in np.atleast_1d(numbers))
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Write ascending numbers as text: "1, 3 to 8 and 10"."""
-    steps = np.flatnonzero(np.diff(numbers) != 1) + 1
-    texts: list[str] = []
-    for run in np.split(np.asarray(numbers), steps):
-        texts += [str(value) for value in run] if len(run) < 3 else [f"{run[0]} to {run[-1]}"]
-    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
-
-
-def share_above_optimum(record: ComponentDiagnostics, l2: float) -> float:
-    """Bound the excess of the objective over the optimum, as a share of the optimum.
-
-    With ``f = l2 (F - 1/2 ||y||^2)`` and ``F - F* <= gap``, ``(f - f*) / |f*| <= l2 gap / |f|`` because
-    ``f* <= f < 0``: an empty map has the objective 0.
-    """
-    if record.objective >= 0:
-        return 0.0 if record.gap == 0 else math.inf
-    return l2 * record.gap / abs(record.objective)
-
-
-def certificate(
-    record: ComponentDiagnostics, l2: float, tol: float, *, refitted: bool = False, joint: bool = False
-) -> tuple[str, ...]:
-    """Describe the distance of a loading map from the exact one in sentences.
-
-    `refitted`: the loadings shown are unshrunk. `joint`: a wanted sparsity was reached by a fixed support.
-    """
-    if record.n_nonzero == 0:
-        return ("This component is empty, and not a result: its map and its scores are zero.",)
-    reached = "within" if record.converged else "above"
-    above = share_above_optimum(record, l2)
-    whose, exact, sentences = "Its duality gap", "The exact map for these scores", []
-    if record.target_sparsity is not None:
-        whose = "The duality gap of the smoothed map"
-        limited = "on the same support" if joint else f"after the threshold {number(record.l1, 2)}"
-        exact = f"The exact smoothed map for these scores, {limited},"
-        then = "set to zero outside its support" if joint else "thresholded"
-        sentences = [f"Given its scores, the map is smoothed, then {then}."]
-    elif math.isfinite(above):
-        sentences = [
-            f"This map is within {percent(above, 2)} of the optimum of its problem, given the scores."
-        ]
-    sentences += [
-        f"{whose}, which bounds the distance to the optimum, is {number(record.relative_gap, 2)} of the "
-        f"problem's scale, {reached} the tolerance of {number(tol, 2)}.",
-        f"{exact} is at most {percent(record.error_bound, 2)} of the map's own length away from this one.",
-        f"Of the {record.n_nonzero:,} loadings that are not zero, {record.n_certain:,} are certainly not "
-        "zero in the exact map either.",
-    ]
-    if not record.converged:
-        sentences.insert(1, "The fit was stopped before the tolerance was reached: raise max_iter.")
-    if refitted:
-        sentences.insert(
-            0,
-            "The loadings shown were fitted again on their support, without penalties. What follows is about "
-            "the penalised map that the support comes from.",
-        )
-    return tuple(sentences)
-
-
-def component_sentence(sparsity: float, n_regions: int, n_tiny: int, noun: str, share: float) -> str:
-    """Describe the share of the variance, the regions above and below `SMALLEST_REGION`, and the zeros."""
-    if n_regions == 0:
-        return "An empty component: no variance is left for it, or the penalty leaves no loading."
-    tiny = (
-        "" if n_tiny == 0 else f" (and {n_tiny:,} of less than {percent(SMALLEST_REGION, 1)} of its weight)"
+    return ", ".join(
+        "–" if np.isnan(value) else f"{value:.{digits}g}".replace("-", "−")
+        for value in np.atleast_1d(np.asarray(numbers, dtype=np.float64))
     )
-    zeros = "no" if sparsity == 0 else f"only {percent(sparsity)} of the"
-    sparse = (
-        f"{percent(sparsity)} of the {noun} have a loading of exactly zero."
-        if is_sparse(sparsity)
-        else f"the map is not sparse: {zeros} {noun} have a loading of exactly zero."
-    )
-    regions = count(n_regions, "connected region")
-    return f"Explains {percent(share)} of the variance with {regions}{tiny}; {sparse}"
-
-
-def is_sparse(sparsity: float) -> bool:
-    """Return whether a map with this share of zeros may be called sparse."""
-    return sparsity >= LEAST_SPARSE
 
 
 def plain_value(value: Any) -> str:
@@ -211,6 +127,13 @@ def plain_value(value: Any) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(item, (int, float, str)) for item in value):
         return ", ".join(map(str, value)) if len(value) <= 12 else f"{len(value)} values"
     return "given"
+
+
+def shortened(text: str, length: int) -> str:
+    """Put a text on one line, and shorten it in the middle to `length` characters."""
+    line = " ".join(text.split())
+    half = (length - 1) // 2
+    return line if len(line) <= length else f"{line[:half]}…{line[-half:]}"
 
 
 def python_call(estimator: Any) -> str:

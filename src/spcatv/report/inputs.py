@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spcatv._util.bids import group_noun
 from spcatv._util.matching import index_columns, match_rows
 from spcatv._util.tables import Table, TableError
 from spcatv._util.types import FloatArray
@@ -20,12 +19,11 @@ from spcatv.data.leading import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import estimator_state
 from spcatv.metrics import adjusted_explained_variance, orthonormal_basis
-from spcatv.model import SavedModel, current_versions
+from spcatv.model import current_versions
 from spcatv.model.folder import IMAGE_PACKAGES
 from spcatv.report import formatting as fmt
 from spcatv.results import Results, ResultsError, Scores, Selection, read_results
 from spcatv.results.layout import MIXING
-from spcatv.results.read import numeric
 from spcatv.selection import SPCATVCV
 
 
@@ -83,51 +81,6 @@ class ReportInputs(Results):
         return len(self.model.components_)
 
 
-def find(source: Any) -> Results:
-    """Return the results in a folder, or the results of a fitted estimator or search."""
-    if isinstance(source, Results):
-        return source
-    if isinstance(source, (str, os.PathLike)):
-        return read_results(Path(source))
-    if hasattr(source, "cv_results_") and hasattr(source, "best_estimator_"):
-        model, groups = source.best_estimator_, source.groups_
-        known = getattr(model, "input_names_", ())
-        selection = Selection(
-            source.cv_results_,
-            int(source.best_index_),
-            source.rule if isinstance(source.rule, str) else getattr(source.rule, "__name__", "a function"),
-            int(source.n_splits_),
-            float(source.min_sparsity),
-            source.choice_reason_,
-            "" if groups is None else group_noun(known, groups),
-            None if groups is None else len(set(groups)),
-        )
-        return Results(model, _state(model), selection=selection)
-    if not hasattr(source, "get_params"):
-        raise ReportError(
-            "a report is about a fitted SPCATV, SPCATVCV, ImageSPCATV or ImageSPCATVCV, or a model folder; "
-            f"got {source!r:.80}"
-        )
-    check_is_fitted(source, "components_")
-    return Results(source, _state(source))
-
-
-def _state(model: Any) -> SavedModel:
-    """Describe a fitted estimator as its model folder would."""
-    if isinstance(model, SPCATV):
-        return estimator_state(model)
-    state = estimator_state(model.estimator_)
-    given = model.get_params(deep=False)
-    own = {name: value for name, value in given.items() if name not in state.parameters}
-    images = [asdict(file) for file in model.input_files_]
-    return replace(
-        state,
-        parameters={**state.parameters, **own},
-        inputs={**state.inputs, "images": images},
-        versions=current_versions(*IMAGE_PACKAGES),
-    )
-
-
 def gather(
     source: Any,
     *,
@@ -144,10 +97,7 @@ def gather(
     asked = source
     if hasattr(source, "as_arrays"):  # XarraySPCATV
         source, data, names = source._report_inputs(data, names)
-    try:
-        found = find(source)
-    except ResultsError as error:
-        raise ReportError(str(error)) from error
+    found = _find(source)
     model = found.model
     if stability is not None and np.shape(stability.selection_frequency) != model.components_.shape:
         raise ReportError(
@@ -162,6 +112,11 @@ def gather(
         ceiling = pca_cumulative_variance(
             matrix, len(model.components_), center=bool(model.center), global_signal=model.global_signal
         )
+    mean_img = getattr(model, "mean_img_", None)
+    if found.mean_file is not None:
+        from spcatv.images.spaces.volume import read_one  # needs the extra `images`
+
+        mean_img = read_one(found.mean_file)
     known = {
         "scores": scores,
         "stability": found.stability if stability is None else stability,
@@ -176,17 +131,40 @@ def gather(
         variance=variance_of(model, None if scores is None else scores.values, ceiling),
         groups=None if groups is None else _column(groups, "group", scores),
         variable=None if variable is None else _numeric(_column(variable, "variable", scores)),
-        mean_img=_mean_img(found),
+        mean_img=mean_img,
     )
 
 
-def _mean_img(found: Results) -> Any:
-    """Return the mean of volumes, also outside the mask, from the results folder or the model."""
-    if found.mean_file is None:
-        return getattr(found.model, "mean_img_", None)
-    from spcatv.images.spaces.volume import read_one  # needs the extra `images`
-
-    return read_one(found.mean_file)
+def _find(source: Any) -> Results:
+    """Return the results in a folder, or the results of a fitted estimator or search."""
+    if isinstance(source, Results):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        try:
+            return read_results(Path(source))
+        except ResultsError as error:
+            raise ReportError(str(error)) from error
+    if not hasattr(source, "get_params"):
+        raise ReportError(
+            "a report is about a fitted SPCATV, SPCATVCV, ImageSPCATV or ImageSPCATVCV, or a model folder; "
+            f"got {source!r:.80}"
+        )
+    check_is_fitted(source, "components_")
+    model = getattr(source, "best_estimator_", source)
+    selection = None
+    if model is not source:
+        selection = Selection.of(source, getattr(model, "input_names_", ()))
+    if isinstance(model, SPCATV):
+        return Results(model, estimator_state(model), selection=selection)
+    # as the model folder of an ImageSPCATV would describe it
+    state = estimator_state(model.estimator_)
+    state = replace(
+        state,
+        parameters={**model.get_params(deep=False), **state.parameters},
+        inputs={**state.inputs, "images": [asdict(file) for file in model.input_files_]},
+        versions=current_versions(*IMAGE_PACKAGES),
+    )
+    return Results(model, state, selection=selection)
 
 
 def _matrix(source: Any, model: Any, data: Any, confounds: Any) -> Any:
@@ -217,39 +195,30 @@ def _column(given: Any, default: str, scores: Scores | None) -> Column:
             f"{name} is given, but there are no scores to show it with: give the data, or a results folder "
             f"with {MIXING}"
         )
-    if isinstance(given, Column):
-        column = given
-    else:
-        index = getattr(given, "index", None)
-        column = Column(name, list(given))
-        if index is not None and not callable(index):  # a list has a method of this name
-            column = Column(name, _by_index(column.values, index, name, scores.names))
-    if len(column.values) != len(scores.values):
-        raise ReportError(
-            f"{name} has {len(column.values)} values, but there are {len(scores.values)} samples"
-        )
-    return column
-
-
-def _by_index(values: Sequence[Any], index: Any, name: str, samples: Sequence[str]) -> list[Any]:
-    """Order values as the samples, if the index of a Series names participants or samples."""
-    columns = index_columns(index)
-    if not columns:
-        return list(values)
-    rows = tuple(zip(*columns.values(), strict=True))
-    try:
-        match = match_rows(Table(Path(name), tuple(columns), rows), samples, partial=True)
-    except TableError as error:
-        raise ReportError(str(error)) from error
-    match.warn_if_guessed()
-    return match.values(values)
+    values = list(given.values if isinstance(given, Column) else given)
+    index = getattr(given, "index", None)
+    if index is not None and not callable(index) and (ids := index_columns(index)):  # lists have a method
+        rows = tuple(zip(*ids.values(), strict=True))
+        try:
+            match = match_rows(Table(Path(name), tuple(ids), rows), scores.names, partial=True)
+        except TableError as error:
+            raise ReportError(str(error)) from error
+        match.warn_if_guessed()
+        values = match.values(values)
+    if len(values) != len(scores.values):
+        raise ReportError(f"{name} has {len(values)} values, but there are {len(scores.values)} samples")
+    return Column(name, values)
 
 
 def _numeric(column: Column) -> Column:
-    values = numeric(column.values)
-    if values is None or not np.isfinite(values).any():
+    """Return a column as numbers, NaN where a value is missing."""
+    try:
+        numbers = [np.nan if value in ("", "n/a", None) else float(value) for value in column.values]
+    except (TypeError, ValueError):
+        numbers = []
+    if not np.isfinite(numbers).any():
         raise ReportError(f"{column.name} must hold numbers; use it as groups if it holds labels")
-    return Column(column.name, values.tolist())
+    return Column(column.name, numbers)
 
 
 def _repeat(source: Any, found: Results) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ import numpy.typing as npt
 from spcatv._util.files import read_bytes, read_text
 from spcatv._util.tables import TableError, read_table
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.metrics import threshold_loadings
+from spcatv.report import formatting as fmt
 from spcatv.report.inputs import ReportError
-from spcatv.structure import Structure
+from spcatv.stability import Bootstrap
 from spcatv.structure.regions import connected_regions
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ EITHER_SIDE = 0.2  # a region with this share of its voxels in the left and in t
 CELLS = {1: "points", 2: "pixels", 3: "voxels"}
 # Leave out labels below this share of a region: regions often touch a neighbour by a few voxels.
 SMALLEST_SHARE = 0.1
-# Probability that the most probable region of a 4-D atlas needs at a voxel.
-LEAST_PROBABILITY = 0.25
 NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
 NAME_COLUMNS = ("name", "region", "roi", "structure", "abbreviation")
 
@@ -48,15 +46,19 @@ class Part:
     vertices: IntArray | None = None
     axes: tuple[GridAxis, ...] = ()  # of a field with coordinates
 
-    def place(self, feature: int) -> str:
-        """Return the coordinates of a feature, such as "lat 2.5, lon 190"; empty if there are none."""
-        cell = self.coords[feature - self.start].astype(int)
-        return ", ".join(f"{axis.name} {axis.labels[k]}" for axis, k in zip(self.axes, cell, strict=False))
-
     @property
     def stop(self) -> int:
         """End of the features: ``start <= feature < stop``."""
         return self.start + len(self.coords)
+
+    def place(self, feature: int) -> str:
+        """Return the place of a feature, such as "(−12, 4, 30)" or "lat 2.5, lon 190"."""
+        coords = self.coords[feature - self.start]
+        if self.axes:
+            cells = zip(self.axes, coords.astype(int), strict=True)
+            return ", ".join(f"{axis.name} {axis.labels[cell]}" for axis, cell in cells)
+        text = f",{fmt.SPACE}".join(f"{value:.0f}".replace("-", "−") for value in coords)
+        return f"({text})" if len(coords) > 1 else text
 
 
 def parts_of(model: Any) -> tuple[Part, ...]:
@@ -74,9 +76,14 @@ def parts_of(model: Any) -> tuple[Part, ...]:
         name = "subcortical volume" if parts else "volume"
         sizes = np.full(len(voxels.indices), abs(float(np.linalg.det(linear))))
         parts.append(Part(name, voxels.start, voxels.indices @ linear.T + origin, sizes, "mm³"))
-    if not parts:
-        return (_field(model.structure_, axes_of(model)),)
-    return tuple(sorted(parts, key=lambda part: part.start))
+    if parts:
+        return tuple(sorted(parts, key=lambda part: part.start))
+    sizes = np.ones(model.structure_.n_features)
+    labels = getattr(model.structure_, "labels", None)  # only a grid has places of its features
+    if labels is not None and labels.ndim in CELLS:
+        coords = np.argwhere(labels != 0).astype(np.float64)
+        return (Part("field", 0, coords, sizes, CELLS[labels.ndim], axes=axes_of(model)),)
+    return (Part("features", 0, np.arange(len(sizes), dtype=np.float64)[:, None], sizes, "features"),)
 
 
 def axes_of(model: Any) -> tuple[GridAxis, ...]:
@@ -86,15 +93,9 @@ def axes_of(model: Any) -> tuple[GridAxis, ...]:
     return axes if shape == tuple(len(axis.labels) for axis in axes) else ()
 
 
-def _field(structure: Structure, axes: tuple[GridAxis, ...]) -> Part:
-    n_features = structure.n_features
-    # only a grid has places of its features
-    labels = getattr(structure, "labels", None)
-    if labels is not None and labels.ndim in CELLS:
-        coords = np.argwhere(labels != 0).astype(np.float64)
-        return Part("field", 0, coords, np.ones(n_features), CELLS[labels.ndim], axes=axes)
-    coords = np.arange(n_features, dtype=np.float64)[:, None]
-    return Part("features", 0, coords, np.ones(n_features), "features")
+def noun_of(model: Any) -> str:
+    """Return what the features of a fitted model are: "voxels", "vertices", "pixels", ..."""
+    return getattr(getattr(model, "space_", None), "noun", None) or parts_of(model)[0].unit
 
 
 def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
@@ -110,106 +111,74 @@ def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
 class Cluster:
     """Connected region of one sign."""
 
-    part: str  # the part that it lies in: "volume", "left hemisphere", ...
-    # coordinates of the largest loading in absolute value, in millimetres or as indices
-    peak: tuple[float, ...]
-    peak_feature: int  # the feature at the peak
-    peak_loading: float  # the loading at the peak
-    mean_loading: float  # over the region
-    size: float  # in `unit`
-    unit: str  # "mm³", "mm²", "pixels", ...
-    n_features: int  # number of voxels, vertices or cells
+    part: Part
+    side: str  # "left", "right", "midline" or "both sides" of a volume, otherwise the name of the part
+    peak: int  # the feature with the largest loading in absolute value
+    place: str  # of the peak
+    peak_loading: float
+    mean_loading: float
+    size: float  # in the unit of the part
     share: float  # share of the component's sum of squares
-    place: str = ""  # the peak in the coordinates of a field, if it has any
-    both_sides: bool = False  # whether a region of a volume lies in both halves of the brain
     label: str = ""  # name at the peak in the atlas; empty if there is none
     # what the region is made of in the atlas: names and shares of its size, largest first
     composition: tuple[tuple[str, float], ...] = ()
-    # how often its features are selected in resampled fits: the mean over the features of the region
-    # that are in the thresholded support, since a resampled fit selects features by the same threshold.
-    # None if there are none.
-    selected: float | None = None
-    # share of resampled fits that select the region; of its heaviest part, if thresholding splits it
-    found: float | None = None
+    # share of resampled fits that select the region, or its heaviest part, if thresholding splits it; or NaN
+    found: float = math.nan
 
 
 def cluster_table(
-    structure: Structure,
-    loading: npt.ArrayLike,
-    parts: Sequence[Part],
-    labels: FeatureLabels | None = None,
-    selection_frequency: npt.ArrayLike | None = None,
-    found: npt.ArrayLike | None = None,
+    model: Any, k: int, parts: Sequence[Part], labels: Array | None = None, stability: Bootstrap | None = None
 ) -> tuple[Cluster, ...]:
-    """Return the connected regions of a loading of shape (P,), the heaviest first.
-
-    `selection_frequency` and `found` (P,): how often resampled fits select each feature, and its region.
-    """
-    values = np.asarray(loading, dtype=np.float64)
-    frequency = None if selection_frequency is None else np.asarray(selection_frequency, dtype=np.float64)
-    again = None if found is None else np.asarray(found, dtype=np.float64)
-    # resampled fits are compared on thresholded supports
-    heavy = threshold_loadings(values) != 0
-    starts = np.array([part.start for part in parts])
+    """Return the connected regions of component `k`, the heaviest first; `labels` (P,) from an atlas."""
+    values = np.asarray(model.components_[k], dtype=np.float64)
+    found = np.full(len(values), np.nan)
+    for region in () if stability is None else stability.regions:
+        if region.component == k:
+            found[region.features] = region.bootstrap_frequency
+    starts = [part.start for part in parts]
     total = float(np.square(values).sum())
     table = []
-    for features in connected_regions(structure, values):
+    for features in connected_regions(model.structure_, values):
         part = parts[int(np.searchsorted(starts, features[0], side="right")) - 1]
+        own = features - part.start
         peak = int(features[np.argmax(np.abs(values[features]))])
+        side = part.name
+        if part.unit == "mm³":
+            side = _side(part.coords[own, 0], part.coords[peak - part.start, 0])
         table.append(
             Cluster(
-                part=part.name,
-                peak=tuple(float(x) for x in part.coords[peak - part.start]),
+                part=part,
+                side=side,
+                peak=peak,
                 place=part.place(peak),
-                peak_feature=peak,
                 peak_loading=float(values[peak]),
                 mean_loading=float(values[features].mean()),
-                size=float(part.measure[features - part.start].sum()),
-                unit=part.unit,
-                n_features=len(features),
+                size=float(part.measure[own].sum()),
                 share=float(np.square(values[features]).sum()) / total,
-                both_sides=part.unit == "mm³" and _on_both_sides(part.coords[features - part.start, 0]),
-                label="" if labels is None else labels.name_of(peak),
-                composition=() if labels is None else labels.composition(features, part),
-                selected=_mean(frequency, features[heavy[features]]),
-                found=_mean(again, features[heavy[features] & (features == peak)]),
+                label="" if labels is None else labels[peak],
+                composition=() if labels is None else _composition(labels[features], part.measure[own]),
+                found=float(found[peak]),
             )
         )
     return tuple(table)
 
 
-def _on_both_sides(x: FloatArray) -> bool:
-    """Return whether a region extends to both sides of the midline."""
-    return bool(min((x < -MIDLINE).mean(), (x > MIDLINE).mean()) >= EITHER_SIDE)
+def _side(x: FloatArray, peak_x: float) -> str:
+    """Return the side of the brain on which voxels with these coordinates lie."""
+    if min((x < -MIDLINE).mean(), (x > MIDLINE).mean()) >= EITHER_SIDE:
+        return "both sides"
+    return "midline" if abs(peak_x) <= MIDLINE else "left" if peak_x < 0 else "right"
 
 
-def _mean(values: FloatArray | None, features: IntArray) -> float | None:
-    if values is None or len(features) == 0:
-        return None
-    mean = float(values[features].mean())
-    return mean if np.isfinite(mean) else None
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureLabels:
-    """Label of every feature."""
-
-    numbers: IntArray  # index into `names`, shape (P,)
-    names: tuple[str, ...]  # the first one is empty and means no label
-
-    def name_of(self, feature: int) -> str:
-        """Return the name at a feature; empty if it has none."""
-        return self.names[self.numbers[feature]]
-
-    def composition(self, features: IntArray, part: Part) -> tuple[tuple[str, float], ...]:
-        """Return the names that make up at least a tenth of a region, with their shares of its size."""
-        sizes = np.bincount(self.numbers[features], weights=part.measure[features - part.start])
-        shares = sizes / sizes.sum()
-        return tuple(
-            (self.names[k], float(shares[k]))
-            for k in np.argsort(-shares, kind="stable")
-            if k != 0 and shares[k] >= SMALLEST_SHARE
-        )
+def _composition(labels: Array, sizes: FloatArray) -> tuple[tuple[str, float], ...]:
+    """Return the names that make up at least a tenth of a region, with their shares of its size."""
+    names, number = np.unique(labels, return_inverse=True)
+    shares = np.bincount(number, weights=sizes) / sizes.sum()
+    return tuple(
+        (names[k], float(shares[k]))
+        for k in np.argsort(-shares, kind="stable")
+        if names[k] and shares[k] >= SMALLEST_SHARE
+    )
 
 
 def label_features(
@@ -217,8 +186,8 @@ def label_features(
     files: Sequence[str | os.PathLike[str]],
     *,
     table: str | os.PathLike[str] | None = None,
-) -> FeatureLabels:
-    """Look up every feature in an atlas (docs/report.md).
+) -> Array:
+    """Return the name of every feature in an atlas, shape (P,), empty if it has none (docs/report.md).
 
     The files are a label image for voxels, label files for surfaces (left before right), or both for CIFTI-2.
     """
@@ -238,13 +207,11 @@ def label_features(
     texts = np.full(parts[-1].stop, "", dtype=object)
     for file in volumes:
         for part in voxels:
-            texts[part.start : part.stop] = _named(_at_positions(file, part), given or names_beside(file))
+            texts[part.start : part.stop] = _named(_at_positions(file, part), given)
     for file, (part, vertices) in zip(surfaces, hemispheres, strict=False):
         numbers, own = _on_vertices(file, vertices)
         texts[part.start : part.stop] = _named(numbers, given | own)
-    names = ["", *sorted(set(texts) - {""})]
-    place = {name: number for number, name in enumerate(names)}
-    return FeatureLabels(np.array([place[text] for text in texts], dtype=np.int64), tuple(names))
+    return texts
 
 
 def _named(numbers: IntArray, names: Mapping[int, str]) -> npt.NDArray[np.object_]:
@@ -263,38 +230,18 @@ def _at_positions(file: Path, part: Part) -> IntArray:
     from spcatv.images.spaces.volume import open_one
 
     image = open_one(file, str(file))
+    frames = list(image.frames()) if image.n_samples == 1 else []
+    if not frames or not np.array_equal(frames[0], np.round(frames[0])):
+        raise ReportError(
+            f"{file}: an atlas is a 3-D image of whole numbers, one label per voxel; for a probabilistic "
+            "atlas, give the image of its most probable regions"
+        )
     inverse = np.linalg.inv(image.affine)
     voxel = np.round(part.coords @ inverse[:3, :3].T + inverse[:3, 3]).astype(np.int64)
     inside = ((voxel >= 0) & (voxel < image.shape)).all(axis=1)
-    places = tuple(voxel[inside].T)
     labels = np.zeros(len(voxel), dtype=np.int64)
-    if image.n_samples > 1:
-        labels[inside] = _most_probable(image.frames(), places)
-        return labels
-    (values,) = image.frames()
-    if not np.array_equal(values, np.round(values)):
-        raise ReportError(
-            f"{file}: an atlas is a 3-D image of whole numbers, one label per voxel, or a 4-D image with one "
-            f"volume of probabilities per region; this one has shape {values.shape} and type {values.dtype}"
-        )
-    labels[inside] = values[places]
+    labels[inside] = frames[0][tuple(voxel[inside].T)]
     return labels
-
-
-def _most_probable(volumes: Iterable[Array], places: tuple[IntArray, ...]) -> IntArray:
-    """Return the number of the most probable volume at every place, from 1; 0 where none is probable enough.
-
-    Probabilities are shares, or percentages if any is above 1, as in FSL's atlases.
-    """
-    best, largest = np.zeros(len(places[0])), np.zeros(len(places[0]), dtype=np.int64)
-    top = 0.0
-    for number, volume in enumerate(volumes, start=1):
-        top = max(top, float(volume.max()))
-        values = volume[places]
-        larger = values > best
-        best[larger], largest[larger] = values[larger], number
-    largest[best < LEAST_PROBABILITY * (100 if top > 1 else 1)] = 0
-    return largest
 
 
 def _on_vertices(file: Path, vertices: IntArray) -> tuple[IntArray, dict[int, str]]:
@@ -344,17 +291,15 @@ def _table_pairs(file: Path) -> list[tuple[str, str]]:
         table = read_table(file)
     except TableError as error:
         raise ReportError(str(error)) from error
-    columns = {name.lower(): name for name in table.columns}
-    number, name = (
-        next((columns[name] for name in names if name in columns), None)
-        for names in (NUMBER_COLUMNS, NAME_COLUMNS)
-    )
-    if number is None or name is None:
+    cells = {name.lower(): table.column(name) for name in table.columns}
+    numbers = [cells[name] for name in NUMBER_COLUMNS if name in cells]
+    names = [cells[name] for name in NAME_COLUMNS if name in cells]
+    if not (numbers and names):
         raise ReportError(
             f"{file}: a table of labels has a column of numbers ({', '.join(NUMBER_COLUMNS)}) and one of "
-            f"names ({', '.join(NAME_COLUMNS)}); this one has {', '.join(columns)}"
+            f"names ({', '.join(NAME_COLUMNS)}); this one has {', '.join(cells)}"
         )
-    return list(zip(table.column(number), table.column(name), strict=True))
+    return list(zip(numbers[0], names[0], strict=True))
 
 
 def _xml_pairs(file: Path) -> list[tuple[str, str]]:
@@ -377,14 +322,3 @@ def _xml_pairs(file: Path) -> list[tuple[str, str]]:
     if not pairs:
         raise ReportError(f'{file}: has no labels; an XML file of FSL has <label index="...">name</label>')
     return pairs
-
-
-def names_beside(image: Path) -> dict[int, str]:
-    """Read names from the file with the name of a label image; empty if none can be read."""
-    stem = image.name.removesuffix(".gz").removesuffix(".nii")
-    for suffix in (".tsv", ".csv", ".txt", ".xml"):
-        file = image.with_name(stem + suffix)
-        with suppress(ReportError):
-            if file.is_file():
-                return read_names(file)
-    return {}

@@ -1,41 +1,51 @@
-"""Sections of the page: their parts, and those about variance, stability, scores, computation and run."""
+"""Sections of the page: their parts, and those about the fit: variance, stability, settings, scores, run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from spcatv.estimator._validation import parameters_in_use
-from spcatv.estimator._warnings import SPARSITY_SLACK, empty_components
+from spcatv.estimator._warnings import empty_components
 from spcatv.report import formatting as fmt
-from spcatv.report.figures import plot_stability, plot_variance, svg_uri
+from spcatv.report.drawing import line_style, new_figure, svg_uri
+from spcatv.report.figures import plot_path, plot_stability, plot_trade, plot_variance
 from spcatv.report.inputs import ReportInputs, is_joint
+from spcatv.report.regions import Cluster, noun_of
+from spcatv.results import Selection
+from spcatv.selection import ComponentCount
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from spcatv.report.component import ComponentPanel
-
-MOST_SAMPLES = 2000
+MOST_ROWS = 2000  # of a table of samples
 LONG_TABLE = 15  # rows of a table that is folded
-# Columns of the summary that the penalised model does not have.
-OF_TARGETS = ("Zeros wanted", "Jump", "Smoothness")
+SMALLEST_REGION = 1e-3  # regions below this share of a map's weight are counted, but not listed
+PARAMETERS = {
+    "param_sparsity": "sparsity",
+    "param_smoothness": "smoothness",
+    "param_alpha": "alpha",
+    "param_l1_ratio": "l1 ratio",
+    "param_tv_ratio": "TV ratio",
+}
 
 
 @dataclass(frozen=True)
 class SectionTable:
-    """Table whose first column names its rows."""
+    """Table by columns, of which the first one names the rows."""
 
     caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: Mapping[str, Sequence[str]]
     id: str = ""  # for links and tests
-    text: tuple[str, ...] = ()  # columns that hold text, which is aligned to the left
+    text: Sequence[str] = ()  # columns that hold text, which is aligned to the left
     long: bool = False  # whether the names of the rows may be long, such as file names
-    features: tuple[int, ...] = ()  # of regions: the feature that the button of each row shows
+    features: Sequence[int] = ()  # of regions: the feature that the button of each row shows
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Cells, row by row."""
+        return list(zip(*self.columns.values(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -54,15 +64,14 @@ class Section:
 
     title: str = ""
     text: str = ""
-    charts: tuple[Chart, ...] = ()
+    charts: Sequence[Chart] = ()
     table: SectionTable | None = None
-    parts: tuple[Section, ...] = ()
+    parts: Sequence[Section] = ()
     code: str = ""
     id: str = ""  # for links and tests
     link: str = ""  # title in the navigation, if it is shorter
     summary: str = ""  # makes the part foldable, and is shown while it is folded
     is_open: bool = False  # whether a foldable part starts open
-    is_note: bool = False  # whether the text is a warning
     copy: str = ""  # label of a button that copies the parts
 
 
@@ -71,18 +80,13 @@ def chart(figure: Figure, alt: str, caption: str, *, photo: bool = False) -> Cha
     return Chart(svg_uri(figure), alt, caption, photo)
 
 
-def table_of(caption: str, columns: Mapping[str, Sequence[str]], **options: Any) -> SectionTable:
-    """Create a table from its columns; the options are the other fields of a SectionTable."""
-    return SectionTable(caption, tuple(columns), tuple(zip(*columns.values(), strict=True)), **options)
-
-
 def component_table(caption: str, columns: Mapping[str, Sequence[str]], **options: Any) -> SectionTable:
-    """Create a table with one row per component from its columns."""
+    """Create a table with one row per component; the options are the other fields of a `SectionTable`."""
     numbers = [str(k + 1) for k in range(len(next(iter(columns.values()))))]
-    return table_of(caption, {"Component": numbers, **columns}, **options)
+    return SectionTable(caption, {"Component": numbers, **columns}, **options)
 
 
-def lead(inputs: ReportInputs, noun: str) -> str:
+def lead(inputs: ReportInputs) -> str:
     """Summarise the report in two sentences."""
     n_components, n_features = inputs.model.components_.shape
     samples = "" if inputs.scores is None else f" in {fmt.count(len(inputs.scores.values), 'sample')}"
@@ -92,19 +96,19 @@ def lead(inputs: ReportInputs, noun: str) -> str:
         ceiling = fmt.percent(inputs.variance.ceiling[-1])
         most = f"; no {fmt.count(n_components, 'component')} can explain more than {ceiling} (PCA)"
     return (
-        f"{fmt.count(n_components, 'component')} of {n_features:,} {noun}{samples}. {explain} "
-        f"{fmt.percent(inputs.variance.together[-1])} of the variance{most}."
+        f"{fmt.count(n_components, 'component')} of {n_features:,} {noun_of(inputs.model)}{samples}. "
+        f"{explain} {fmt.percent(inputs.variance.together[-1])} of the variance{most}."
     )
 
 
-def warnings(inputs: ReportInputs) -> tuple[str, ...]:
+def warnings(inputs: ReportInputs) -> list[str]:
     """Warn about empty components at the top of the page."""
     empty = empty_components(inputs.model)
     found = []
     for why in dict.fromkeys(empty.values()):
         numbers = [k + 1 for k, reason in empty.items() if reason == why]
         found.append(f"{fmt.components(numbers)} {'is' if len(numbers) == 1 else 'are'} empty: {why}.")
-    return tuple(found)
+    return found
 
 
 def variance_section(inputs: ReportInputs) -> Section:
@@ -136,7 +140,7 @@ def variance_section(inputs: ReportInputs) -> Section:
         caption="Cumulative explained variance.",
     )
     table = component_table("Shares of the total variance", columns, id="variance-table")
-    return Section("Explained variance", text, (picture,), table, id="variance")
+    return Section("Explained variance", text, [picture], table, id="variance")
 
 
 def stability_section(inputs: ReportInputs) -> Section:
@@ -149,10 +153,23 @@ def stability_section(inputs: ReportInputs) -> Section:
         )
         parts.append(Section(text=text, code=check, id="check"))
     if inputs.halves is not None:
-        parts.append(Section(table=halves_table(inputs)))
+        columns = {
+            "Pattern": [half.verdict for half in inputs.halves],
+            "Outline": [half.outline for half in inputs.halves],
+            "Cosine of both halves": [fmt.fixed(half.cosine) for half in inputs.halves],
+            "Dice of both halves": [fmt.fixed(half.dice) for half in inputs.halves],
+            "Rank": [str(half.rank) for half in inputs.halves],
+        }
+        caption = (
+            "Random halves of the samples. A pattern is confirmed if both halves show it: cosine of at least "
+            "0.75, or Dice index of the supports, without what is due to chance, of at least 0.6. The "
+            "outline is certain if this Dice index is at least 0.6. Rank 1 has the highest."
+        )
+        table = component_table(caption, columns, id="halves-table", text=("Pattern", "Outline"))
+        parts.append(Section(table=table))
     if inputs.stability is not None:
-        parts.append(_resamples(inputs))
-    return Section("Stability", parts=tuple(parts), id="stability")
+        parts.append(_resamples(inputs.stability))
+    return Section("Stability", parts=parts, id="stability")
 
 
 def how_to_check(inputs: ReportInputs) -> str:
@@ -164,28 +181,9 @@ def how_to_check(inputs: ReportInputs) -> str:
     return "model.check_stability(X).generate_report(data=X)"
 
 
-def halves_table(inputs: ReportInputs) -> SectionTable:
-    """Create the table of the agreement of random halves; one row per component."""
-    assert inputs.halves is not None
-    columns = {
-        "Pattern": [half.verdict for half in inputs.halves],
-        "Outline": [half.outline for half in inputs.halves],
-        "Cosine of both halves": [fmt.fixed(half.cosine) for half in inputs.halves],
-        "Dice of both halves": [fmt.fixed(half.dice) for half in inputs.halves],
-        "Rank": [str(half.rank) for half in inputs.halves],
-    }
-    caption = (
-        "Random halves of the samples. A pattern is confirmed if both halves show it: cosine of at least "
-        "0.75, or Dice index of the supports, without what is due to chance, of at least 0.6. The outline is "
-        "certain if this Dice index is at least 0.6. Rank 1 has the highest."
-    )
-    return component_table(caption, columns, id="halves-table", text=("Pattern", "Outline"))
-
-
-def _resamples(inputs: ReportInputs) -> Section:
+def _resamples(stability: Any) -> Section:
     """Describe the agreement of resampled fits."""
-    assert inputs.stability is not None
-    dice, frequency = inputs.stability.dice, inputs.stability.selection_frequency
+    dice, frequency = stability.dice, stability.selection_frequency
     columns = {
         "Dice, median": [fmt.number(value, 2) for value in np.median(dice, axis=0)],
         "Dice, lowest": [fmt.number(value, 2) for value in dice.min(axis=0)],
@@ -194,7 +192,7 @@ def _resamples(inputs: ReportInputs) -> Section:
     }
     medians = ", ".join(f"component {k}: {text}" for k, text in enumerate(columns["Dice, median"], start=1))
     picture = chart(
-        plot_stability(inputs.stability),
+        plot_stability(stability),
         alt=f"Median Dice index of resampled fits with the fit of all samples: {medians}.",
         caption="Every point is one resampled fit; the lines are medians.",
     )
@@ -203,7 +201,110 @@ def _resamples(inputs: ReportInputs) -> Section:
         "each place was selected, and how consistent its sign was."
     )
     table = component_table("Resampled fits", columns, id="stability-table")
-    return Section(text=text, charts=(picture,), table=table)
+    return Section(text=text, charts=[picture], table=table)
+
+
+def count_section(count: ComponentCount | None, n_chosen: int) -> Section | None:
+    """Create the section about the number of components; None if the number was given."""
+    if count is None:
+        return None
+    numbers = np.arange(1, len(count.share) + 1)
+    columns = {
+        "Component": [f"{k} (last one kept)" if k == n_chosen else str(k) for k in numbers],
+        "Share of the remaining variance": [fmt.percent(share) for share in count.share],
+        "Noise reaches": [fmt.percent(limit) for limit in count.limit],
+    }
+    with new_figure(4.6, 3.2) as figure:
+        axes = figure.subplots()
+        axes.plot(numbers, 100 * count.share, **line_style(0), label="data")
+        axes.plot(numbers, 100 * count.limit, **line_style(1), label="noise as smooth")
+        axes.axvline(n_chosen + 0.5, color="0.5", linestyle=":")
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(numbers)
+        axes.set(xlabel="component", ylabel="share of the remaining variance, %")
+        axes.legend()
+    picture = chart(
+        figure,
+        alt=f"Share of the remaining variance of {len(numbers)} components, and what noise reaches; "
+        f"{n_chosen} kept.",
+        caption="Components above the line of noise stand out, and so do those before them. The vertical "
+        "line marks the number kept.",
+    )
+    table = SectionTable("Components of the lightly smoothed samples", columns, id="count-table")
+    return Section("Number of components", count.reason, [picture], table, id="count")
+
+
+def selection_section(selection: Selection | None) -> Section | None:
+    """Create the section about the settings that were compared; None if none were."""
+    if selection is None:
+        return None
+    shown = _settings(selection.columns)
+    n_settings = len(selection.columns["mean_test_error"])
+    best = selection.best_index
+    numbers = [f"{k + 1} (chosen)" if k == best else str(k + 1) for k in range(n_settings)]
+    chosen = ", ".join(f"{title} {shown[title][best]}" for title in PARAMETERS.values() if title in shown)
+    folds = "" if selection.n_folds is None else f" on {selection.n_folds} folds"
+    verb = "was" if n_settings == 1 else "were"
+    text = f"{fmt.count(n_settings, 'setting')} {verb} compared{folds}; chosen: {chosen}."
+    if selection.reason:
+        text += f" Why: {selection.reason}."
+    if selection.rule:
+        what = chosen_by(selection)
+        text += (
+            f" The rule “{selection.rule}” takes {what}." if what else f" The rule was “{selection.rule}”."
+        )
+    alt = f" Chosen: {chosen}, with a held-out error of {shown['held-out error'][best]}."
+    if "param_sparsity" in selection.columns:
+        picture = chart(
+            plot_trade(selection.columns, best_index=best),
+            alt=f"Stability of {n_settings} settings against their held-out error.{alt}",
+            caption="Every point is a setting; numbers are sparsities, each above its most stable setting. "
+            "Settings up and to the left are better. The star marks the chosen setting; filled points are "
+            "within one standard error of the lowest error.",
+        )
+    else:
+        picture = chart(
+            plot_path(selection.columns, best_index=best),
+            alt=f"Held-out error and stability of {n_settings} settings.{alt}",
+            caption="The star marks the chosen setting. Lower error and higher stability are better.",
+        )
+    table = SectionTable("Settings", {"Setting": numbers, **shown}, id="selection-table")
+    details = Section(table=table, summary="All settings", is_open=n_settings <= LONG_TABLE)
+    title = "Selection of the setting"
+    return Section(title, text, [picture], parts=[details], id="selection", link="Selection")
+
+
+def chosen_by(selection: Selection) -> str:
+    """Describe the setting that the rule takes; empty if the rule is not known."""
+    least = selection.min_sparsity
+    sparse = "sparse" if least is None else f"sparse (at least {fmt.percent(least, 2)} zeros)"
+    rules = {
+        "one_se": "the sparsest setting as smooth as the one with the lowest held-out error whose explained "
+        "share is at most one standard error over the folds, and at most 5 %, below that of the best one; of "
+        "equally sparse ones the most stable",
+        "error": "the setting with the lowest held-out error",
+        "stability": "the setting that finds the same places on every fold most often (Dice index, corrected "
+        "for chance)",
+        "paper": f"the setting with the lowest held-out error whose second and third components are "
+        f"{sparse}, or the one that comes closest to that where none is",
+    }
+    return rules.get(selection.rule, "")
+
+
+def _settings(columns: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the columns of the table of settings as strings, by their headings."""
+    shown = {
+        title: [fmt.values(value) for value in columns[name]]
+        for name, title in PARAMETERS.items()
+        if name in columns
+    }
+    errors = np.asarray(columns["mean_test_error"], dtype=np.float64)
+    shown["held-out error"] = [fmt.number(error, 5) for error in errors]
+    if (lowest := float(np.nanmin(errors))) > 0:
+        shown["above the lowest"] = [fmt.percent(error / lowest - 1) for error in errors]
+    shown["Dice"] = [fmt.values(value) for value in columns["mean_dice"]]
+    shown["zeros"] = [fmt.percent(share) for share in columns["mean_sparsity"]]
+    return shown
 
 
 def samples_section(inputs: ReportInputs) -> Section | None:
@@ -211,84 +312,62 @@ def samples_section(inputs: ReportInputs) -> Section | None:
     scores = inputs.scores
     if scores is None:
         return None
-    extra = [column for column in (inputs.groups, inputs.variable) if column is not None]
-    names = tuple(column.name for column in extra)
-    rows = tuple(
-        (
-            fmt.file_names(name),
-            *(fmt.plain_value(column.values[row]) for column in extra),
-            *(fmt.number(value, 4) for value in scores.values[row]),
-        )
-        for row, name in enumerate(scores.names[:MOST_SAMPLES])
-    )
-    columns = ("Sample", *names, *(f"Component {k + 1}" for k in range(inputs.n_components)))
-    more = f"; the first {MOST_SAMPLES:,} are listed" if len(scores.names) > MOST_SAMPLES else ""
+    names = scores.names[:MOST_ROWS]
+    extra = {
+        column.name: [fmt.plain_value(value) for value in column.values[:MOST_ROWS]]
+        for column in (inputs.groups, inputs.variable)
+        if column is not None
+    }
+    columns = {"Sample": [fmt.file_names(name) for name in names], **extra}
+    for k, values in enumerate(scores.values[:MOST_ROWS].T, start=1):
+        columns[f"Component {k}"] = [fmt.number(value, 4) for value in values]
+    more = f"; the first {MOST_ROWS:,} are listed" if len(scores.names) > MOST_ROWS else ""
     summary = f"Scores of {fmt.count(len(scores.names), 'sample')}{more}"
-    table = SectionTable("Scores of all samples", columns, rows, id="scores-table", text=names, long=True)
+    table = SectionTable("Scores of all samples", columns, id="scores-table", text=tuple(extra), long=True)
     text = "The score of every sample on each component. The plots are in the panels of the components."
-    return Section("Scores", text, parts=(Section(table=table, summary=summary),), id="samples")
+    return Section("Scores", text, parts=[Section(table=table, summary=summary)], id="samples")
 
 
-def computation_section(inputs: ReportInputs, panels: Sequence[ComponentPanel], noun: str) -> Section:
-    """Create the section about the exactness of the computation."""
+def computation_section(inputs: ReportInputs, clusters: Sequence[Sequence[Cluster]]) -> Section:
+    """Create the section about the exactness of the computation; `clusters` of every component."""
     text = (
         "These numbers describe the exactness of the computation. They do not show whether other samples "
         "have the same components."
     )
-    parts = [Section(text=note, is_note=True) for note in _notes(inputs, noun)]
-    table = Section(table=_summary(inputs, panels))
-    return Section("The computation", text, parts=(*parts, table), id="computation", link="Computation")
+    table = _summary(inputs, clusters)
+    return Section("The computation", text, table=table, id="computation", link="Computation")
 
 
-def _notes(inputs: ReportInputs, noun: str) -> Iterator[str]:
-    """Describe where the computation did not reach the requested values."""
-    for k, record in enumerate(inputs.model.diagnostics_):
-        if record.is_empty:
-            continue
-        if record.jump > 0 and abs(record.sparsity - record.target_sparsity) > SPARSITY_SLACK:
-            yield (
-                f"Component {k + 1} has {fmt.percent(record.sparsity)} zeros instead of "
-                f"{_asked(record.target_sparsity)}: {fmt.percent(record.jump)} of the {noun} enter "
-                "or leave its map at once."
-            )
-        if record.smoothness is not None and record.smoothness < inputs.model.smoothness:
-            yield (
-                f"Component {k + 1} has a smoothness of {record.smoothness:.3g} instead of "
-                f"{inputs.model.smoothness:g}: with more, its map would be one plateau, in "
-                "which no share of zeros can be chosen."
-            )
-        if not record.converged:
-            yield (
-                f"Component {k + 1} did not reach the tolerance: its relative gap is "
-                f"{fmt.number(record.relative_gap, 2)} instead of {fmt.number(inputs.model.tol, 2)}."
-            )
-
-
-def _summary(inputs: ReportInputs, panels: Sequence[ComponentPanel]) -> SectionTable:
+def _summary(inputs: ReportInputs, clusters: Sequence[Sequence[Cluster]]) -> SectionTable:
     """Create the table with the figures of every component."""
-    records = inputs.model.diagnostics_
-
-    def unless_empty(texts: Iterator[str]) -> list[str]:
-        return ["–" if record.is_empty else text for record, text in zip(records, texts, strict=True)]
-
-    columns = {
-        "Explained variance": [fmt.percent(share) for share in inputs.variance.own],
-        "Zeros wanted": [_asked(record.target_sparsity) for record in records],
-        "Zeros": unless_empty(fmt.percent(record.sparsity) for record in records),
-        "Jump": [fmt.percent(record.jump) if record.jump > 0 else "none" for record in records],
-        "Smoothness": [f"{record.smoothness or 0:.3g}" for record in records],
+    model, records = inputs.model, inputs.model.diagnostics_
+    n_regions, regions = [len(found) for found in clusters], []
+    n_heavy = [sum(cluster.share >= SMALLEST_REGION for cluster in found) for found in clusters]
+    for n_all, n in zip(n_regions, n_heavy, strict=True):
+        regions.append(str(n) if n == n_all else f"{n} (+{n_all - n} tiny)")
+    columns = {"Explained variance": [fmt.percent(share) for share in inputs.variance.own]}
+    if model.alpha is None:
+        columns["Zeros wanted"] = [_asked(record.target_sparsity) for record in records]
+    columns["Zeros"] = ["–" if record.is_empty else fmt.percent(record.sparsity) for record in records]
+    if model.alpha is None:
+        if any(record.jump > 0 for record in records):
+            columns["Jump"] = [fmt.percent(record.jump) if record.jump > 0 else "none" for record in records]
+        columns["Smoothness"] = [f"{record.smoothness or 0:.3g}" for record in records]
+    columns |= {
         "Not zero": [f"{record.n_nonzero:,}" for record in records],
-        "Regions": [f"{p.n_regions} (+{p.n_tiny} tiny)" if p.n_tiny else str(p.n_regions) for p in panels],
-        "Relative gap": unless_empty(fmt.number(record.relative_gap, 2) for record in records),
-        "Converged": unless_empty("yes" if record.converged else "no" for record in records),
+        "Regions": regions,
+        "Relative gap": ["–" if r.is_empty else fmt.number(r.relative_gap, 2) for r in records],
+        "Converged": ["–" if r.is_empty else "yes" if r.converged else "no" for r in records],
     }
-    if inputs.model.alpha is not None:
-        columns = {name: column for name, column in columns.items() if name not in OF_TARGETS}
-    elif not any(record.jump > 0 for record in records):
-        del columns["Jump"]
-    caption = _asked_sentence(inputs)
-    if any(panel.n_tiny for panel in panels):
-        caption += f" Tiny regions hold less than {fmt.percent(fmt.SMALLEST_REGION, 1)} of a map's weight."
+    caption = (
+        f"The penalised model, with {model.penalty_units} alpha {fmt.values(model.alpha)}, l1 ratio "
+        f"{model.l1_ratio:g} and TV ratio {model.tv_ratio:g}."
+        if model.alpha is not None
+        else f"Asked for: {', '.join(map(_asked, np.atleast_1d(model.sparsity)))} zeros and a smoothness of "
+        f"{model.smoothness:g}."
+    )
+    if n_heavy != n_regions:
+        caption += f" Tiny regions hold less than {fmt.percent(SMALLEST_REGION, 1)} of a map's weight."
     return component_table(caption, columns, id="summary-table")
 
 
@@ -296,27 +375,24 @@ def _asked(share: float | None) -> str:
     return "" if share is None else f"{100 * share:g}{fmt.SPACE}%"
 
 
-def _asked_sentence(inputs: ReportInputs) -> str:
-    """Describe the requested sparsity and smoothness, or the weights."""
-    model = inputs.model
-    if model.alpha is None:
-        shares = ", ".join(_asked(share) for share in np.atleast_1d(model.sparsity))
-        return f"Asked for: {shares} zeros and a smoothness of {model.smoothness:g}."
-    return (
-        f"The penalised model, with {model.penalty_units} alpha {fmt.values(model.alpha)}, l1 ratio "
-        f"{model.l1_ratio:g} and TV ratio {model.tv_ratio:g}."
-    )
-
-
 def run_section(inputs: ReportInputs) -> Section:
     """Create the section about inputs, mask, parameters, versions, and the command that repeats the run."""
-    files = tuple(_files(inputs.saved.inputs))
-    parameters = {name: fmt.plain_value(value) for name, value in sorted(_parameters(inputs).items())}
+    model, saved = inputs.model, inputs.saved
+    used = parameters_in_use(saved.parameters)
+    if np.ndim(model.alpha):
+        used["alpha"] = [float(f"{alpha:.4g}") for alpha in model.alpha]
+    parameters = {name: fmt.plain_value(value) for name, value in sorted(used.items())}
     parts = [Section("Data", table=_pairs("Data and weights", _facts(inputs), "facts-table"))]
+    files = [
+        (str(item["name"]), str(what), str(item.get("sha256", ""))[:12])
+        for what, value in saved.inputs.items()
+        for item in (value if isinstance(value, list) else [value])
+        if isinstance(item, Mapping) and "name" in item
+    ]
     if files:
-        columns = ("File", "What", "SHA-256")
+        columns = dict(zip(("File", "What", "SHA-256"), map(list, zip(*files, strict=True)), strict=True))
         caption = "Files, with the beginning of the SHA-256 of their contents"
-        table = SectionTable(caption, columns, files, id="files-table", text=columns[1:], long=True)
+        table = SectionTable(caption, columns, id="files-table", text=("What", "SHA-256"), long=True)
         parts.append(Section(table=table, summary=fmt.count(len(files), "input file")))
     parts += [
         Section("Settings", table=_pairs("Parameters", parameters, "parameters-table")),
@@ -324,13 +400,15 @@ def run_section(inputs: ReportInputs) -> Section:
     ]
     if inputs.config:
         parts.append(Section(code=inputs.config, summary="The configuration that took effect"))
-    versions = ", ".join(f"{name} {version}" for name, version in inputs.saved.versions.items())
+    versions = ", ".join(f"{name} {version}" for name, version in saved.versions.items())
     parts.append(Section("Versions", versions, id="versions"))
-    return Section("What was run", parts=tuple(parts), id="run")
+    return Section("What was run", parts=parts, id="run")
 
 
 def _pairs(caption: str, pairs: Mapping[str, str], id: str) -> SectionTable:
-    return SectionTable(caption, ("Name", "Value"), tuple(pairs.items()), id=id, text=("Value",), long=True)
+    return SectionTable(
+        caption, {"Name": list(pairs), "Value": list(pairs.values())}, id, ("Value",), long=True
+    )
 
 
 def _facts(inputs: ReportInputs) -> dict[str, str]:
@@ -338,45 +416,20 @@ def _facts(inputs: ReportInputs) -> dict[str, str]:
     model = inputs.model
     facts = {"Kind": type(model).__name__}
     if hasattr(model, "mask_report_"):
-        facts |= {"Mask": model.mask_report_, "Dropped": _dropped(model)}
+        dropped = model.dropped_
+        facts["Mask"] = model.mask_report_
+        facts["Dropped"] = (
+            f"{dropped.n_dropped:,} of {dropped.n_features:,}: {dropped.n_constant:,} constant, "
+            f"{dropped.n_not_finite:,} NaN or infinite in some image, {dropped.n_explained:,} explained by "
+            "confounds"
+            if dropped.n_dropped
+            else "none"
+        )
     else:
         facts["Structure"] = repr(model.structure_)
-    names = getattr(model, "input_names_", ())
-    if n_samples := len(names if inputs.scores is None else inputs.scores.values):
-        facts["Samples"] = f"{n_samples:,}"
-    confounds = getattr(getattr(model, "preparation_", None), "confounds", None)
-    if confounds is not None:
-        facts["Confounds removed"] = confounds.described()
     one_each = np.ndim(model.l1_) == 0
     weights = {"l1": model.l1_, "l2": model.l2_, "TV": model.tv_}
     facts["Weights used" if one_each else "Weights used (one per component)"] = "; ".join(
         f"{name} {fmt.values(weight, 6)}" for name, weight in weights.items()
     )
     return facts
-
-
-def _parameters(inputs: ReportInputs) -> dict[str, Any]:
-    """Return the parameters in use, with the alpha of every component where they differ."""
-    used = parameters_in_use(inputs.saved.parameters)
-    if np.ndim(alphas := inputs.model.alpha):
-        used["alpha"] = [float(f"{alpha:.4g}") for alpha in alphas]
-    return used
-
-
-def _dropped(model: Any) -> str:
-    report = model.dropped_
-    if report.n_dropped == 0:
-        return "none"
-    return (
-        f"{report.n_dropped:,} of {report.n_features:,}: {report.n_constant:,} constant, "
-        f"{report.n_not_finite:,} NaN or infinite in some image, {report.n_explained:,} explained by "
-        "confounds"
-    )
-
-
-def _files(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, role and checksum of every input file."""
-    for what, value in inputs.items():
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, Mapping) and "name" in item:
-                yield str(item["name"]), str(what), str(item.get("sha256", ""))[:12]

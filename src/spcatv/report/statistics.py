@@ -1,28 +1,48 @@
-"""Tests of the scores against a variable and between groups: effect sizes, p-values and sentences."""
+"""Tests of the scores against a variable and between groups: effect sizes, p-values and sentences.
+
+Samples of one participant, or volumes of one run, are not independent: an `Exchange` states which samples are
+averaged, and which may be exchanged under the null hypothesis (docs/report.md).
+"""
 
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special, stats
 
+from spcatv._util.bids import PAIR, entities_of, files_of
 from spcatv._util.tables import MISSING
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.report import formatting as fmt
-from spcatv.report.exchange import SCORES, SEED, Exchange, exchange_of, runs_of
 from spcatv.report.inputs import ReportInputs
-from spcatv.report.sections import Section, SectionTable, component_table
+from spcatv.report.sections import Section, component_table
 
+SEED = 0
+MOST_PERMUTATIONS = 9999
+FEWEST_PERMUTATIONS = 999
+MOST_ENTRIES = 100_000_000  # of all permutations together
+BLOCK_ENTRIES = 1 << 21  # of the permutations that are drawn at once
+# Treat means of units as zero below this multiple of the deviation within units; rounding gives about 1e-7.
+ZERO_MEANS = 1e-5
 # Count a permuted statistic as equal to the observed one up to this relative rounding error.
 ROUNDING = 1e-10
 FEWEST_UNITS = 4
 LEVEL = 0.95
+# what is averaged over the samples of a unit, and how the sentence about it begins
+SCORES, DEVIATIONS = "scores", "standard deviations of the scores in each run"
+AVERAGED = {
+    SCORES: "The scores were averaged over the samples",
+    DEVIATIONS: f"Mean scores are zero up to rounding. The {DEVIATIONS} were averaged over the runs",
+}
+UNTESTED = "Components whose mean scores are zero up to rounding are not tested."
+# Name of a sample that is a row of an array: such rows are no volumes of a run.
+ARRAY_ROW = re.compile(r"\.(npy|npz|csv|tsv)\[\d+\]$")
 ONE_FILE = (
     "All samples are volumes of one file. Volumes of a run depend on each other, so that p-values would be "
     "far too small; if these volumes are independent, such as one per person, write one file each."
@@ -30,22 +50,143 @@ ONE_FILE = (
 
 
 @dataclass(frozen=True, eq=False)
-class PValues:
-    """p-values of K components, NaN where a component has no statistic."""
+class Exchange:
+    """The units of a test, and which of them may be exchanged."""
 
-    alone: FloatArray  # of every component for itself, shape (K,)
-    # corrected for K components, which controls the probability of a single false finding, shape (K,)
-    corrected: FloatArray
-    n_permutations: int = 0  # 0 for p-values of a distribution
+    unit: IntArray  # the unit that every sample is averaged to, from 0, shape (n_samples,)
+    block: IntArray | None  # the block of every unit, shape (n_units,); None if all may be exchanged
+    shift: bool  # whether the units of a block are a series in time, which is shifted in a circle
+    sentence: str  # the same in words, with {} for what was averaged
+
+    @property
+    def firsts(self) -> IntArray:
+        """Return one sample of every unit, shape (n_units,)."""
+        return _firsts(self.unit)
+
+    @property
+    def blocks(self) -> list[IntArray]:
+        """Return the units of every block."""
+        if self.block is None:
+            return [np.arange(len(self.firsts))]
+        return [np.flatnonzero(self.block == number) for number in range(self.block.max() + 1)]
+
+    def averaged(self, scores: FloatArray, names: Sequence[str]) -> tuple[FloatArray, str, str]:
+        """Average scores (n_samples, K) over units, or the deviations of centred runs, and say which."""
+        means, runs = _means(scores, self.unit), runs_of(names)
+        within = np.sqrt(np.square(scores - means[self.unit]).mean(axis=0))
+        zero = means.std(axis=0) <= ZERO_MEANS * within
+        if not (zero & (within > 0)).any():
+            return means, SCORES, self.sentence.format(AVERAGED[SCORES])
+        if zero.all() and runs is not None:
+            part = _numbered(list(zip(self.unit.tolist(), runs, strict=True)))
+            squares = np.square(scores - _means(scores, part)[part])
+            deviations = _means(np.sqrt(_means(squares, part)), self.unit[_firsts(part)])
+            return deviations, DEVIATIONS, self.sentence.format(AVERAGED[DEVIATIONS])
+        return np.where(zero, 0.0, means), SCORES, f"{self.sentence.format(AVERAGED[SCORES])} {UNTESTED}"
+
+    def per_block(self, function: Callable[[FloatArray], FloatArray], values: FloatArray) -> FloatArray:
+        """Apply a function to the values (n_units, K) of every block."""
+        found = np.empty(values.shape)
+        for members in self.blocks:
+            found[members] = function(values[members])
+        return found
+
+    def standardised(self, values: FloatArray) -> FloatArray:
+        """Centre columns of values (n_units, K) in blocks, to length 1; NaN where a column is constant."""
+        return _unit_columns(self.per_block(lambda own: own - own.mean(axis=0), values))
+
+    def permutations(self) -> Iterator[IntArray]:
+        """Yield random orders of the units in tables of shape (n, n_units), one order per row."""
+        rng, n_units = np.random.default_rng(SEED), len(self.firsts)
+        n_left = int(np.clip(MOST_ENTRIES // n_units, FEWEST_PERMUTATIONS, MOST_PERMUTATIONS))
+        height = max(1, BLOCK_ENTRIES // n_units)
+        while n_left > 0:
+            n_orders = min(height, n_left)
+            orders = np.empty((n_orders, n_units), dtype=np.int64)
+            for members in self.blocks:
+                if self.shift:
+                    offset = rng.integers(len(members), size=(n_orders, 1))
+                    orders[:, members] = members[(np.arange(len(members)) + offset) % len(members)]
+                else:
+                    orders[:, members] = rng.permuted(np.tile(members, (n_orders, 1)), axis=1)
+            yield orders
+            n_left -= n_orders
+
+
+def runs_of(names: Sequence[str]) -> list[str] | None:
+    """Return the file of every sample if some image file holds several volumes (``file[k]``), else None."""
+    if any(ARRAY_ROW.search(name) for name in names):
+        return None
+    files = [PAIR.join(files_of(name)) for name in names]
+    return files if len(set(files)) < len(files) else None
+
+
+def participants_of(names: Sequence[str]) -> list[str] | None:
+    """Return the participant of every sample by its file name; None if some name has none, or all differ."""
+    people = [person for name in names if (person := entities_of(name).get("sub"))]
+    return people if len(people) == len(names) and len(set(people)) < len(people) else None
+
+
+def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) -> Exchange:
+    """Choose units and blocks for a test of one value per sample, by the table of docs/report.md."""
+    people, runs = participants_of(names), runs_of(names)
+    for noun, members in (("participant", people), ("run", runs)):
+        if members is None or (labels and noun == "run" and people):
+            continue
+        if len(set(zip(members, values, strict=True))) > len(set(members)):  # their values differ
+            continue
+        unit = _numbered(members)
+        block = None if noun == "participant" or people is None else _numbered(people)[_firsts(unit)]
+        within = "" if block is None else ", and exchanged within every participant"
+        return Exchange(unit, block, False, f"{{}} of every {noun} ({unit.max() + 1} {noun}s){within}.")
+    if labels and (members := people or runs):
+        noun = "participant" if people else "run"
+        unit = _numbered(list(zip(members, map(str, values), strict=True)))
+        text = f"{{}} of every {noun} and group, and the groups were compared within {noun}s."
+        return Exchange(unit, _numbered(members)[_firsts(unit)], False, text)
+    samples = np.arange(len(names))
+    if runs is not None:
+        text = "Correlations were computed within runs, and permutations shifted every run in a circle."
+        return Exchange(samples, _numbered(runs), True, text)
+    if people is not None:
+        text = "Correlations were computed within participants, and samples were exchanged within them."
+        return Exchange(samples, _numbered(people), False, text)
+    return Exchange(samples, None, False, "")
+
+
+def _numbered(labels: Sequence[Any]) -> IntArray:
+    """Replace labels by numbers from 0, in the order of their first appearance."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
+
+
+def _firsts(numbers: IntArray) -> IntArray:
+    return np.unique(numbers, return_index=True)[1]
+
+
+def _means(table: FloatArray, number: IntArray) -> FloatArray:
+    """Average the rows with the same number; one row per number from 0 on."""
+    sums = np.stack([np.bincount(number, weights=column) for column in table.T], axis=1)
+    return sums / np.bincount(number)[:, None]
+
+
+def _unit_columns(values: FloatArray) -> FloatArray:
+    """Divide centred columns by their norms; NaN where a column is constant."""
+    norms = np.sqrt(np.square(values).sum(axis=0))
+    norms[norms <= 1e-12 * np.abs(values).max(initial=0.0)] = np.nan
+    return values / norms
 
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """Effect of one kind on K components."""
+    """Effect of one kind on K components, NaN where a component has none."""
 
     value: FloatArray  # shape (K,)
     interval: FloatArray | None = None  # 95 %, shape (K, 2)
-    p: PValues | None = None
+    p: FloatArray | None = None  # of every component for itself, shape (K,)
+    # p-values corrected for K components: the probability of a single false finding is controlled, shape (K,)
+    corrected: FloatArray | None = None
+    n_permutations: int = 0  # 0 for p-values of a distribution
     unit: str = ""  # "%" for shares, "scores" for differences of scores
 
     def texts(self, k: int) -> tuple[str, str]:
@@ -75,50 +216,9 @@ class Comparison:
     paired: bool = False  # whether two groups have the same participants
 
     @property
-    def p(self) -> PValues:
-        """The p-values of the first effect."""
-        found = next(iter(self.effects.values())).p
-        assert found is not None
-        return found
-
-
-@dataclass(frozen=True)
-class Relation:
-    """Result of a test for the page; without a test, only the text is given, with the reason."""
-
-    title: str
-    text: str
-    table: SectionTable | None = None
-    sentences: tuple[str, ...] = ()  # one per component, empty for a component without a test
-    # sentences for the methods section of a paper: what was compared, and how p-values were found
-    method: str = ""
-    p_method: str = ""
-
-
-def relations(inputs: ReportInputs) -> tuple[Relation, ...]:
-    """Test the scores against the variable and between the groups, as far as both are given."""
-    scores, found = inputs.scores, []
-    fitted = getattr(getattr(inputs.model, "preparation_", None), "confounds", None)
-    confounds = () if fitted is None else tuple(fitted.columns)
-    for column, compare, title in (
-        (inputs.variable, correlations, "Scores and"),
-        (inputs.groups, differences, "Scores by"),
-    ):
-        if scores is None or column is None:
-            continue
-        result = compare(scores.values, scores.names, column.values)
-        title = f"{title} {column.name}"
-        if isinstance(result, str):
-            found.append(Relation(title, f"No test of {column.name}. {result}"))
-        else:
-            found.append(_relation(result, title, column.name, removed=column.name in confounds))
-    return tuple(found)
-
-
-def relations_section(found: Sequence[Relation]) -> Section | None:
-    """Create the section about what the scores go with; None without a variable or groups."""
-    parts = tuple(Section(relation.title, relation.text, table=relation.table) for relation in found)
-    return Section("What the scores go with", parts=parts, id="relations") if parts else None
+    def main(self) -> Effect:
+        """The first effect, which has p-values."""
+        return next(iter(self.effects.values()))
 
 
 def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[float]) -> Comparison | str:
@@ -137,16 +237,16 @@ def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[fl
         return f"It is known for {n} samples, participants or runs; a test needs {FEWEST_UNITS}."
     numbers = given[known][exchange.firsts, None]
     values, measure, how = exchange.averaged(scores[known], used)
-    if np.ptp(exchange.centred(numbers)) == 0:
+    if np.isnan(exchange.standardised(numbers)).all():
         return "It does not vary."
-    effects = {
-        "Pearson’s r": _correlation(numbers, values, exchange),
-        "Spearman’s ρ": _correlation(exchange.ranked(numbers), exchange.ranked(values), exchange),
-    }
+    pearson = _correlation(numbers, values, exchange)
     if exchange.block is None:
-        pearson = stats.pearsonr(numbers, _unit_columns(exchange.centred(values)), axis=0)
-        ends = np.stack(pearson.confidence_interval(LEVEL), axis=1)
-        effects["Pearson’s r"] = replace(effects["Pearson’s r"], interval=ends)
+        ends = stats.pearsonr(numbers, exchange.standardised(values), axis=0).confidence_interval(LEVEL)
+        pearson = replace(pearson, interval=np.stack(ends, axis=1))
+    ranks, of_values = (
+        exchange.per_block(lambda own: stats.rankdata(own, axis=0), table) for table in (numbers, values)
+    )
+    effects = {"Pearson’s r": pearson, "Spearman’s ρ": _correlation(ranks, of_values, exchange)}
     return Comparison(effects, (n,), (), measure, how)
 
 
@@ -156,15 +256,14 @@ def _correlation(numbers: FloatArray, values: FloatArray, exchange: Exchange) ->
     Permutations compare the correlation over its standard error (DiCiccio and Romano, 2017), which keeps the
     level if the spread of the scores changes with the variable.
     """
-    columns = _unit_columns(exchange.centred(values))
-    line = _unit_columns(exchange.centred(numbers))[:, 0]
+    columns, line = exchange.standardised(values), exchange.standardised(numbers)[:, 0]
     squares = columns**2
 
     def studentised(orders: IntArray) -> FloatArray:
         permuted = line[orders]
         return np.abs(permuted @ columns) / np.sqrt(np.maximum(permuted**2 @ squares, 1e-300))
 
-    return Effect(np.clip(line @ columns, -1, 1), p=permutation_p_values(studentised, exchange))
+    return permutation_test(Effect(np.clip(line @ columns, -1, 1)), studentised, exchange)
 
 
 def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any]) -> Comparison | str:
@@ -190,24 +289,26 @@ def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any])
     within = exchange.block is not None
     if counts.min() < 2 and not (within and len(kinds) > 2):
         return f"The group {kinds[counts.argmin()]} has a single sample, participant or run; leave it out."
-    n, groups = tuple(map(int, counts)), tuple(map(str, kinds))
+    found = Comparison({}, tuple(map(int, counts)), tuple(map(str, kinds)), measure, how)
     if len(kinds) > 2:
         effect = _between(values, label, exchange)
-        effect = effect if within else replace(effect, p=_welch(values, label))
-        return Comparison({"η²": effect}, n, groups, measure, how)
+        if not within:
+            p = _welch(values, label)
+            effect = replace(effect, p=p, corrected=_holm(p), n_permutations=0)
+        return replace(found, effects={"η²": effect})
     if within:
-        return _paired(values, label, exchange, Comparison({}, n, groups, measure, how, paired=True))
+        return _paired(values, label, exchange, found)
     first, second = values[label == 0], values[label == 1]
-    with _quiet():
+    with warnings.catch_warnings(action="ignore"):  # about empty components, whose results are NaN
         test = stats.ttest_ind(second, first, equal_var=False)
         ends = np.stack(test.confidence_interval(LEVEL), axis=1)
-        freedom = sum(n) - 2
-        pooled = (first.var(axis=0, ddof=1) * (n[0] - 1) + second.var(axis=0, ddof=1) * (n[1] - 1)) / freedom
+        freedom = sum(found.n) - 2
+        squares = sum(group.var(axis=0) * len(group) for group in (first, second))
         difference = second.mean(axis=0) - first.mean(axis=0)
-        g = hedges(difference / np.sqrt(pooled), freedom, np.sqrt(n[0] * n[1] / sum(n)))
-    p = PValues(test.pvalue, _holm(test.pvalue))
-    effects = {"Difference": Effect(difference, ends, p, unit="scores"), "Hedges’ g": Effect(*g)}
-    return Comparison(effects, n, groups, measure, how)
+        root = np.sqrt(np.prod(found.n) / sum(found.n))
+        g = hedges(difference / np.sqrt(squares / freedom), freedom, root)
+    main = Effect(difference, ends, test.pvalue, _holm(test.pvalue), unit="scores")
+    return replace(found, effects={"Difference": main, "Hedges’ g": Effect(*g)})
 
 
 def _in_one_file(names: Sequence[str]) -> bool:
@@ -216,17 +317,7 @@ def _in_one_file(names: Sequence[str]) -> bool:
     return runs is not None and len(set(runs)) == 1
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence warnings about empty components, whose results are NaN."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _paired(
-    values: FloatArray, label: IntArray, exchange: Exchange, comparison: Comparison
-) -> Comparison | str:
+def _paired(values: FloatArray, label: IntArray, exchange: Exchange, found: Comparison) -> Comparison | str:
     """Compare two groups within participants (or runs) that have both; the others are left out."""
     block = exchange.block
     assert block is not None
@@ -236,32 +327,28 @@ def _paired(
         return f"{n} participants or runs have both groups, some have one; a test needs 2 pairs."
     kept = np.flatnonzero(complete[block])
     kept = kept[np.lexsort((label[kept], block[kept]))]  # pair after pair
-    pairs = values[kept].reshape(n, 2, -1)
-    exchange = Exchange(np.arange(2 * n), np.repeat(np.arange(n), 2), False, "")
-    p = _between(values[kept], label[kept], exchange).p
-    assert p is not None
-    with _quiet():
-        ends = stats.ttest_rel(pairs[:, 1], pairs[:, 0]).confidence_interval(LEVEL)
-        change = pairs[:, 1] - pairs[:, 0]
+    first, second = values[kept].reshape(n, 2, -1).swapaxes(0, 1)
+    pairs = Exchange(np.arange(2 * n), np.repeat(np.arange(n), 2), False, "")
+    with warnings.catch_warnings(action="ignore"):  # about empty components, whose results are NaN
+        ends = stats.ttest_rel(second, first).confidence_interval(LEVEL)
+        change = second - first
         g = hedges(change.mean(axis=0) / change.std(axis=0, ddof=1), n - 1, np.sqrt(n))
-    how = comparison.how
+    how = found.how
     if n < len(complete):
         how += f" {len(complete) - n} that have one group only were left out."
     if (smallest := 2.0 ** (1 - n)) > 0.05:
         how += f" With so few of them, no p-value can be below {smallest:.2g}."
-    difference = Effect(change.mean(axis=0), np.stack(ends, axis=1), p, unit="scores")
-    effects = {"Difference": difference, "Hedges’ g": Effect(*g)}
-    return replace(comparison, effects=effects, n=(n, n), how=how)
+    main = replace(
+        _between(values[kept], label[kept], pairs),
+        value=change.mean(axis=0),
+        interval=np.stack(ends, axis=1),
+        unit="scores",
+    )
+    effects = {"Difference": main, "Hedges’ g": Effect(*g)}
+    return replace(found, effects=effects, n=(n, n), how=how, paired=True)
 
 
-def _unit_columns(values: FloatArray) -> FloatArray:
-    """Divide centred columns by their norms; NaN where a column is constant."""
-    norms = np.sqrt(np.square(values).sum(axis=0))
-    norms[norms <= 1e-12 * np.abs(values).max(initial=0.0)] = np.nan
-    return values / norms
-
-
-def _welch(values: FloatArray, label: IntArray) -> PValues:
+def _welch(values: FloatArray, label: IntArray) -> FloatArray:
     """Return the p-values of Welch's F test of independent groups (SciPy 1.15 has equal variances only)."""
     columns, counts = _unit_columns(values - values.mean(axis=0)), np.bincount(label)[:, None]
     groups = [columns[label == group] for group in range(len(counts))]
@@ -270,8 +357,7 @@ def _welch(values: FloatArray, label: IntArray) -> PValues:
     shares, between = weights / weights.sum(axis=0), len(groups) - 1
     spread = (weights * (means - (shares * means).sum(axis=0)) ** 2).sum(axis=0) / between
     lack = ((1 - shares) ** 2 / (counts - 1)).sum(axis=0) / (len(groups) ** 2 - 1)
-    p = stats.f.sf(spread / (1 + 2 * (between - 1) * lack), between, 1 / (3 * lack))
-    return PValues(p, _holm(p))
+    return stats.f.sf(spread / (1 + 2 * (between - 1) * lack), between, 1 / (3 * lack))
 
 
 def _holm(p: FloatArray) -> FloatArray:
@@ -284,18 +370,21 @@ def _holm(p: FloatArray) -> FloatArray:
 
 def _between(values: FloatArray, label: IntArray, exchange: Exchange) -> Effect:
     """Return the share of the variance between groups, with p-values of F, which grows with this share."""
-    columns, counts = _unit_columns(exchange.centred(values)), np.bincount(label)
+    columns, counts = exchange.standardised(values), np.bincount(label)
 
     def share(orders: IntArray) -> FloatArray:
         permuted = label[orders]
         sums = ((permuted == group).astype(np.float64) @ columns for group in range(len(counts)))
         return sum((total**2 / n for total, n in zip(sums, counts, strict=True)), np.zeros(()))
 
-    return Effect(share(np.arange(len(label))[None])[0], p=permutation_p_values(share, exchange), unit="%")
+    effect = Effect(share(np.arange(len(label))[None])[0], unit="%")
+    return permutation_test(effect, share, exchange)
 
 
-def permutation_p_values(statistic: Callable[[IntArray], FloatArray], exchange: Exchange) -> PValues:
-    """Compare a statistic with its values under random orders of the units.
+def permutation_test(
+    effect: Effect, statistic: Callable[[IntArray], FloatArray], exchange: Exchange
+) -> Effect:
+    """Add p-values: compare a statistic with its values under random orders of the units.
 
     `statistic` takes orders of shape (n, n_units) and returns one row per order and one column per component;
     larger values are more extreme. With B orders, ``p = (1 + #{as extreme}) / (1 + B)`` (Phipson and Smyth,
@@ -310,7 +399,8 @@ def permutation_p_values(statistic: Callable[[IntArray], FloatArray], exchange: 
         corrected += (values.max(axis=1, keepdims=True) >= least).sum(axis=0)
         n_drawn += len(orders)
     missing = np.where(np.isnan(observed), np.nan, 0.0)
-    return PValues((1 + alone) / (1 + n_drawn) + missing, (1 + corrected) / (1 + n_drawn) + missing, n_drawn)
+    p, corrected = ((1 + counts) / (1 + n_drawn) + missing for counts in (alone, corrected))
+    return replace(effect, p=p, corrected=corrected, n_permutations=n_drawn)
 
 
 def hedges(standardised: FloatArray, freedom: int, root: float) -> tuple[FloatArray, FloatArray]:
@@ -329,79 +419,94 @@ def hedges(standardised: FloatArray, freedom: int, root: float) -> tuple[FloatAr
     return factor * standardised, np.sort(np.stack([low, high], axis=1), axis=1)
 
 
+@dataclass(frozen=True)
+class Relation:
+    """Result of a test for the page; without a test, the section gives the reason."""
+
+    section: Section
+    sentences: Sequence[str] = ()  # one per component, empty for a component without a test
+    # sentences for the methods section of a paper: what was compared, and how p-values were found
+    method: str = ""
+    p_method: str = ""
+
+
+def relations(inputs: ReportInputs) -> list[Relation]:
+    """Test the scores against the variable and between the groups, as far as both are given."""
+    scores, found = inputs.scores, []
+    fitted = getattr(getattr(inputs.model, "preparation_", None), "confounds", None)
+    confounds = () if fitted is None else tuple(fitted.columns)
+    for column, compare, title in (
+        (inputs.variable, correlations, "Scores and"),
+        (inputs.groups, differences, "Scores by"),
+    ):
+        if scores is None or column is None:
+            continue
+        result = compare(scores.values, scores.names, column.values)
+        title = f"{title} {column.name}"
+        if isinstance(result, str):
+            found.append(Relation(Section(title, f"No test of {column.name}. {result}")))
+        else:
+            found.append(_relation(result, title, column.name, removed=column.name in confounds))
+    return found
+
+
+def relations_section(found: Sequence[Relation]) -> Section | None:
+    """Create the section about what the scores go with; None without a variable or groups."""
+    parts = [relation.section for relation in found]
+    return Section("What the scores go with", parts=parts, id="relations") if parts else None
+
+
 def _relation(found: Comparison, title: str, name: str, *, removed: bool) -> Relation:
     """Describe a comparison; `removed`: the variable was a confound of the fit."""
-    n_components = len(found.p.alone)
-    caption, text, method, subject = _words(found, name)
-    sentences = [_sentence(found, subject, k) for k in range(n_components)]
-    source, correction = f"{found.p.n_permutations:,} random permutations", "the maximum statistic"
-    corrected = f"by the largest statistic of all {n_components} components in every permutation"
-    seed = f" (seed {SEED})"
-    if not found.p.n_permutations:
-        source, correction = "Welch’s test, which allows for groups of unequal spread", "Holm’s method"
-        corrected, seed = f"by Holm’s method over all {n_components} components", ""
-    texts = [text, f"p-values are two-sided, from {source}{seed}."]
-    p_method = f"p-values are two-sided, from {source}."
+    n_components, n_permutations = len(found.main.value), found.main.n_permutations
+    caption, method, subject = _words(found, name)
+    source, correction = "Welch’s test, which allows for groups of unequal spread", "Holm’s method"
+    if n_permutations:
+        source, correction = f"{n_permutations:,} random permutations (seed {SEED})", "the maximum statistic"
+    corrected = ""
     if n_components > 1:
-        texts.append(
-            f"Corrected: {corrected}, which controls the probability of even one false finding among them."
-        )
-        p_method = f"{p_method[:-1]}, and corrected over components by {correction}."
-    texts.append(found.how)
-    if removed:
-        remark = f"{name} was regressed out of the images before the fit: no relation is expected."
-        texts.append(remark)
-        sentences = [f"{sentence} {remark}" if sentence else "" for sentence in sentences]
+        corrected = f", and corrected over components by {correction} (family-wise error)"
+    method, p_method = f"{method} {found.how}".strip(), f"p-values are two-sided, from {source}{corrected}."
+    remark = f" {name} was regressed out of the images before the fit: no relation is expected."
+    remark = remark if removed else ""
+    sentences = [_sentence(found, subject, k) for k in range(n_components)]
+    columns: dict[str, list[str]] = {}
+    for place, (heading, effect) in enumerate(found.effects.items()):
+        of = f" of {heading.split()[-1]}" if place else ""
+        columns[heading] = [effect.texts(k)[0] for k in range(n_components)]
+        if effect.interval is not None:
+            columns[f"95 % interval{of}"] = [effect.texts(k)[1] for k in range(n_components)]
+        for p, head in ((effect.p, f"p{of}"), (effect.corrected if corrected else None, f"p{of}, corrected")):
+            if p is not None:
+                columns[head] = [fmt.p_value(value).removeprefix(f"={fmt.SPACE}") for value in p]
+    table = component_table(caption, columns, id="groups-table" if found.groups else "variable-table")
     return Relation(
-        title,
-        " ".join(filter(None, texts)),
-        component_table(caption, _columns(found), id="groups-table" if found.groups else "variable-table"),
-        tuple(sentences),
-        f"{method} {found.how}".strip(),
+        Section(title, f"{method} {p_method}{remark}", table=table),
+        [f"{sentence}{remark}" if sentence else "" for sentence in sentences],
+        method,
         p_method,
     )
 
 
-def _columns(found: Comparison) -> dict[str, list[str]]:
-    """Return the columns of the table; columns of further effects are named after the effect."""
-    columns: dict[str, list[str]] = {}
-    numbers = range(len(found.p.alone))
-    for place, (heading, effect) in enumerate(found.effects.items()):
-        of = f" of {heading.split()[-1]}" if place else ""
-        columns[heading] = [effect.texts(k)[0] for k in numbers]
-        if effect.interval is not None:
-            columns[f"95 % interval{of}"] = [effect.texts(k)[1] for k in numbers]
-        if effect.p is not None:
-            columns[f"p{of}"] = [_p_cell(p) for p in effect.p.alone]
-            if len(numbers) > 1:  # else there is nothing to correct
-                columns[f"p{of}, corrected"] = [_p_cell(p) for p in effect.p.corrected]
-    return columns
-
-
-def _p_cell(p: float) -> str:
-    return fmt.p_value(p).removeprefix(f"={fmt.SPACE}")
-
-
-def _words(found: Comparison, name: str) -> tuple[str, str, str, str]:
-    """Return a caption and a text for the table, a sentence for a paper, and a subject for sentences."""
+def _words(found: Comparison, name: str) -> tuple[str, str, str]:
+    """Return a caption for the table, a sentence for a paper, and a subject for sentences."""
     measure = found.measure
     of = "" if measure == SCORES else f" of the {measure}"
     if not found.groups:
         return (
             f"Correlation with {name}, n = {found.n[0]:,}",
-            f"Correlation of the {measure} with {name}.",
             f"{measure.capitalize()} were related to {name} by Pearson’s and Spearman’s correlation.",
             f"Correlation{of} with {name}",
         )
     if len(found.groups) > 2:
-        test = "F" if found.p.n_permutations else "Welch’s F"
+        test = "F" if found.main.n_permutations else "Welch’s F"
         sizes = ", ".join(f"{group} {n:,}" for group, n in zip(found.groups, found.n, strict=True))
         groups = f"{len(found.groups)} groups"
+        share = f"Share of the variance of the {measure} between"
         return (
-            f"{groups} by {name}" + (f": {sizes}" if len(found.groups) <= 12 else ""),
-            f"Share of the variance of the {measure} between the groups of {name}, with the {test} test.",
+            f"{share} {groups} by {name}" + (f": {sizes}" if len(found.groups) <= 12 else ""),
             f"Mean {measure} were compared between the {groups} of {name} ({test} test).",
-            f"Share of the variance of the {measure} between groups by {name} ({test} test)",
+            f"{share} groups by {name} ({test} test)",
         )
     first, second = found.groups
     caption = f"{second} (n = {found.n[1]:,}) minus {first} (n = {found.n[0]:,})"
@@ -410,8 +515,7 @@ def _words(found: Comparison, name: str) -> tuple[str, str, str, str]:
         caption = f"{second} minus {first}, {found.n[0]:,} pairs"
         unit, test = "standard deviations of the differences", "Hedges’ g of the differences"
     return (
-        caption,
-        f"Difference of the mean {measure}: {second} minus {first}. Hedges’ g is the difference in {unit}.",
+        f"{caption}; Hedges’ g is the difference in {unit}",
         f"Mean {measure} were compared between {first} and {second} ({test}).",
         f"{second} minus {first}{of}",
     )
@@ -427,9 +531,9 @@ def _sentence(found: Comparison, subject: str, k: int) -> str:
         text = value if effect.unit == "scores" else f"{heading}{fmt.SPACE}={fmt.SPACE}{value}"
         if interval != "–":
             text += f" (95{fmt.SPACE}% interval {interval})"
-        if effect.p is not None:
-            text += f", p{fmt.SPACE}{fmt.p_value(effect.p.corrected[k])}"
+        if effect.corrected is not None:
+            text += f", p{fmt.SPACE}{fmt.p_value(effect.corrected[k])}"
         texts.append(text)
-    n_components = len(found.p.alone)
+    n_components = len(found.main.value)
     corrected = f"; p corrected over {n_components} components" if n_components > 1 else ""
     return f"{subject}: {'; '.join(texts)}{corrected}."

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spcatv._util.bids import entity_columns, group_noun
+from spcatv._util.bids import entity_columns
 from spcatv._util.naming import component_names
 from spcatv._util.types import FloatArray
 from spcatv._version import __version__
@@ -20,8 +23,7 @@ from spcatv.data.leading import pca_cumulative_variance
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import checked_data
 from spcatv.results import layout as files
-from spcatv.results import tables
-from spcatv.results.tables import write_json, write_records, write_table, write_text
+from spcatv.results.read import Selection
 from spcatv.selection import SPCATVCV, ComponentCount
 from spcatv.stability import Bootstrap, SplitHalves
 from spcatv.structure import Structure
@@ -45,27 +47,8 @@ IGNORED_TEXT = f"""\
 {files.MODEL}
 {files.STABILITY}
 """
-# The files of a results folder, by a part of their names, and what they hold.
-CONTENTS = {
-    files.COMPONENT_MAPS: "loading maps, one per component",
-    files.MIXING: "scores, one row per sample",
-    files.METRICS: "what each component explains, and how exact it is",
-    files.HALVES: "which components random halves of the samples confirm",
-    files.COUNT: "shares of variance by which the number of components was chosen",
-    files.QUALITY: "how every image compares with the others",
-    files.MEAN: "mean of the images",
-    files.SELECTION: "the settings that were compared, and the chosen one",
-    files.FREQUENCY_MAPS: "how often resampled fits select a place, one map per component",
-    files.SIGN_MAPS: "how often they agree about its sign",
-    files.REGION_MAPS: "numbers of the regions, one map per component",
-    files.REGIONS: "the regions, and how often resampled fits select them",
-    files.STABILITY: "arrays of the resampled fits",
-    files.EXPLORER: "a page with sliders that shows every setting",
-    files.CONFIG: "the options of the run; `spca-tv {command} --config` repeats it",
-    files.MODEL: "the model, for `spca-tv transform`",
-    files.DESCRIPTION: "who made this folder, for tools that read BIDS",
-    files.IGNORED: "the files here for which BIDS has no rules",
-}
+# Metrics that an empty component does not have.
+NOT_OF_EMPTY = ("relative_gap", "error_bound", "converged", "sparsity")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,50 +95,33 @@ def write_results(
 
     `halves` are random halves of the samples; `count` is how the number of components was chosen.
 
-    Returns the table of metrics: one row per component, by the names of `tables.METRICS_COLUMNS`.
+    Returns the table of metrics: one row per component.
     """
     n_components = len(model.components_)
     samples.write_model(model, folder)
     data = checked_data(model, samples.matrix, reset=False)  # within the memory of the fit
     scores = model.transform(data)
-    write_table(folder / files.MIXING, *mixing_table(samples.names, scores, samples.columns))
+    write_table(folder / files.MIXING, mixing_table(samples.names, scores, samples.columns))
     ceiling = pca_cumulative_variance(
         data, n_components, center=bool(model.center), global_signal=model.global_signal
     )
     metrics = [_metrics(model, number, ceiling) for number in range(n_components)]
-    write_table(folder / files.METRICS, tables.METRICS_COLUMNS, (row.values() for row in metrics))
-    numbers = range(1, n_components + 1)
+    table = {name: [row[name] for row in metrics] for name in files.COLUMNS[files.METRICS]}
+    write_table(folder / files.METRICS, table)
     if halves is not None:
-        write_records(folder / files.HALVES, tables.HALVES_COLUMNS, halves.reproducibility, component=numbers)
+        numbers = range(1, n_components + 1)
+        write_records(folder / files.HALVES, halves.reproducibility, component=numbers)
     if samples.quality:
-        write_records(folder / files.QUALITY, tables.QUALITY_COLUMNS, samples.quality, input=samples.names)
+        write_records(folder / files.QUALITY, samples.quality, input=samples.names)
     if count is not None:
-        write_count(folder, count)
+        columns = {"component": range(1, len(count.share) + 1), **vars(count)}
+        choice = {"chosen": count.n_components, "reason": count.reason}
+        write_table(folder / files.COUNT, columns, choice)
     write_text(folder / files.CONFIG, config)
     write_json(folder / files.DESCRIPTION, DATASET)
     write_text(folder / files.IGNORED, IGNORED_TEXT)
     write_readme(folder)
     return metrics
-
-
-def write_readme(folder: Path) -> None:
-    """Write the list of the files in a results folder; call it again after adding one."""
-    names = sorted(path.name for path in folder.iterdir())
-    command = "select" if files.SELECTION in names else "fit"
-    lines = []
-    for part, text in CONTENTS.items():
-        found = [name for name in names if part in name and (name == part or not name.endswith(".json"))]
-        held = ", ".join(f"`{name}`" for name in found)
-        if held:
-            lines.append(f"- {held}: {text.format(command=command)}")
-    about = [
-        "# Structured sparse principal components",
-        f"Made by {files.GENERATOR} {__version__}.",
-        "\n".join(lines),
-        "The `.json` beside a file says what it holds. `spca-tv report` on this folder makes a page of all "
-        f"of it, `{files.REPORT}`.",
-    ]
-    write_text(folder / files.README, "\n\n".join(about) + "\n")
 
 
 def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
@@ -171,24 +137,44 @@ def _metrics(model: SPCATV, number: int, ceiling: FloatArray) -> dict[str, Any]:
         ),
     }
     if record.is_empty:
-        known |= dict.fromkeys(tables.NOT_OF_EMPTY)
-    return {name: known[name] if name in known else getattr(record, name) for name in tables.METRICS_COLUMNS}
+        known |= dict.fromkeys(NOT_OF_EMPTY)
+    columns = files.COLUMNS[files.METRICS]
+    return {name: known[name] if name in known else getattr(record, name) for name in columns}
 
 
 def mixing_table(
     names: Sequence[str], scores: FloatArray, coordinates: Mapping[str, Sequence[str]] | None = None
-) -> tuple[dict[str, str], Iterable[Iterable[Any]]]:
-    """Return the columns with their descriptions, and the rows, of a table of scores (n_samples, K).
+) -> dict[str, Sequence[Any]]:
+    """Return the columns of a table of scores (n_samples, K).
 
     The first columns say whom and what a sample is about, if the names of the files do.
     """
-    about: dict[str, Sequence[Any]] = {**entity_columns(names), **(coordinates or {})}
-    columns = {name: tables.entity_description(name) for name in about}
-    columns |= dict.fromkeys(coordinates or (), "Coordinate of the sample.")
-    columns["input"] = "File of the sample, and its place in the file where there are several."
-    for number, name in enumerate(component_names(scores.shape[1]), start=1):
-        columns[name] = f"Score of the sample on component {number}."
-    return columns, zip(*about.values(), names, *scores.T, strict=True)
+    return {
+        **entity_columns(names),
+        **(coordinates or {}),
+        "input": names,
+        **dict(zip(component_names(scores.shape[1]), scores.T, strict=True)),
+    }
+
+
+def write_readme(folder: Path) -> None:
+    """Write the list of the files in a results folder; call it again after adding one."""
+    names = sorted(path.name for path in folder.iterdir())
+    command = "select" if files.SELECTION in names else "fit"
+    lines = []
+    for part, text in files.CONTENTS.items():
+        found = [name for name in names if part in name and (name == part or not name.endswith(".json"))]
+        if found:
+            held = ", ".join(f"`{name}`" for name in found)
+            lines.append(f"- {held}: {text.format(command=command)}")
+    about = [
+        "# Structured sparse principal components",
+        f"Made by {files.GENERATOR} {__version__}.",
+        "\n".join(lines),
+        "The `.json` beside a file says what it holds. `spca-tv report` on this folder makes a page of all "
+        f"of it, `{files.REPORT}`.",
+    ]
+    write_text(folder / files.README, "\n\n".join(about) + "\n")
 
 
 def write_selection(
@@ -203,12 +189,10 @@ def write_selection(
 
     `grouped_by` names the column of the groups, if they come from a table.
     """
-    groups = search.groups_
-    together = {
-        "grouped_by": None if groups is None else grouped_by or group_noun(samples.names, groups),
-        "n_groups": None if groups is None else len(set(groups)),
-    }
-    _write_settings(search, together, folder)
+    selection = Selection.of(search, samples.names, grouped_by)
+    choice = {item.name: getattr(selection, item.name) for item in fields(selection)[1:]}
+    choice["best_params"] = search.best_params_
+    write_table(folder / files.SELECTION, selection.columns, choice)
     if stability is not None:
         _write_stability(stability, samples, folder)
         if search.best_estimator_.structure_.n_rows > 0:
@@ -216,30 +200,8 @@ def write_selection(
     write_readme(folder)
 
 
-def write_count(folder: Path, count: ComponentCount) -> None:
-    """Write what `--n-components auto` compared, and the choice with its reason in the ``.json``."""
-    rows = zip(range(1, len(count.share) + 1), count.share, count.limit, count.n_independent, strict=True)
-    choice = {"chosen": count.n_components, "reason": count.reason}
-    write_table(folder / files.COUNT, tables.COUNT_COLUMNS, rows, choice)
-
-
-def _write_settings(search: SPCATVCV, together: Mapping[str, Any], folder: Path) -> None:
-    results = {name: values for name, values in search.cv_results_.items() if name != "params"}
-    choice = {
-        "rule": search.rule,
-        "min_sparsity": search.min_sparsity,
-        "reason": search.choice_reason_,
-        "best_index": int(search.best_index_),
-        "best_params": search.best_params_,
-        "n_folds": int(search.n_splits_),
-        **together,
-    }
-    columns = {name: tables.column_description(name) for name in results}
-    write_table(folder / files.SELECTION, columns, zip(*results.values(), strict=True), choice)
-
-
 def _write_stability(stability: Bootstrap, samples: SampleSet, folder: Path) -> None:
-    arrays = {name: getattr(stability, name) for name in tables.STABILITY_MAPS + tables.STABILITY_INDICES}
+    arrays = {name: getattr(stability, name) for name in files.STABILITY_MAPS + files.STABILITY_INDICES}
     np.savez_compressed(folder / files.STABILITY, **arrays)
     frequency = (
         "Share of resampled fits in whose matched component, cut to 99 % of its norm, the value is not 0"
@@ -266,7 +228,6 @@ def _write_regions(stability: Bootstrap, samples: SampleSet, folder: Path) -> No
         maps[region.component, region.features] = numbers[-1]
     write_records(
         folder / files.REGIONS,
-        tables.REGIONS_COLUMNS,
         regions,
         component=[region.component + 1 for region in regions],
         region=numbers,
@@ -274,3 +235,50 @@ def _write_regions(stability: Bootstrap, samples: SampleSet, folder: Path) -> No
     )
     about = f"Numbers of the regions in {files.REGIONS}, one map per component; 0 in no region"
     samples.write_maps(maps, folder, files.REGION_MAPS, {"Description": about})
+
+
+def write_records(file: Path, records: Sequence[Any], **known: Iterable[Any]) -> None:
+    """Write one row per record: a column holds the attribute of its name, or the values in `known`."""
+    columns = {
+        name: known[name] if name in known else [getattr(record, name) for record in records]
+        for name in files.COLUMNS[file.name]
+    }
+    write_table(file, columns)
+
+
+def write_table(
+    file: Path, columns: Mapping[str, Iterable[Any]], about: Mapping[str, Any] | None = None
+) -> None:
+    """Write a table, and a ``.json`` beside it with what it is `about` and what its columns are."""
+    write_text(file, table_text(columns))
+    described = {name: {"Description": files.column_description(file.name, name)} for name in columns}
+    write_json(file.with_suffix(".json"), {**(about or {}), **described})
+
+
+def table_text(columns: Mapping[str, Iterable[Any]]) -> str:
+    """Return a tab-separated table; floats keep all their digits, and missing values are ``n/a``."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+    writer.writerow(columns)
+    writer.writerows(map(_cell, row) for row in zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    """Return a value as text; None, NaN and empty text are missing."""
+    if value is None or value == "" or value != value:
+        return "n/a"
+    if isinstance(value, bool | np.bool_):
+        return str(value).lower()
+    # the digits of float32 that matter, not those of its float64 image
+    return str(value)
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write indented JSON."""
+    write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write text in UTF-8 with plain line ends."""
+    file.write_text(text, encoding="utf-8", newline="\n")

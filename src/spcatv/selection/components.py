@@ -1,4 +1,4 @@
-"""Number of components: the leading variances of lightly smoothed samples beside those of noise as smooth."""
+"""Number of components that stand out of noise as smooth as the data (docs/method.md section 6.5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_COMPONENTS = 10
 
 @dataclass(frozen=True, eq=False)
 class ComponentCount:
-    """Components that stand out of noise (docs/method.md section 6.5).
+    """Components that stand out of noise.
 
     Attributes
     ----------
@@ -39,8 +39,8 @@ class ComponentCount:
         Variance of every principal component of the lightly smoothed samples, as a share of the variance that
         the components before it leave.
     limit : ndarray of shape (max_components,)
-        Share that noise as smooth as these data reaches by chance; NaN for a component that does not count,
-        because one sample makes most of it.
+        Share that noise as smooth as these data reaches by chance; NaN if one sample makes most of the
+        component, which then does not count.
     n_independent : ndarray of shape (max_components,)
         Effective number of independent features of what the components before leave.
 
@@ -53,6 +53,9 @@ class ComponentCount:
     ... )
     >>> count.n_outstanding, count.n_components
     (2, 2)
+    >>> count.reason
+    'The first 2 components stand out: component 3 has 6.0% of the remaining variance, and noise as smooth \
+as these data reaches 10.0%.'
     """
 
     share: FloatArray
@@ -71,28 +74,17 @@ class ComponentCount:
 
     @property
     def reason(self) -> str:
-        """The choice in words.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from spcatv.selection import ComponentCount
-        >>> ComponentCount(np.array([0.3, 0.04]), np.full(2, 0.1), np.full(2, 80.0)).reason
-        'The first component stands out: component 2 has 4.0% of the remaining variance, and noise as smooth \
-as these data reaches 10.0%.'
-        """
-        found, most = self.n_outstanding, len(self.share)
-        if found == most:
-            noun = "component stands" if most == 1 else f"{most} components stand"
-            return f"All of the first {noun} out. There may be more: look at a larger number."
-        compared = f"component {found + 1} has {self.share[found]:.1%} of the remaining variance, and " + (
-            "one sample makes most of it"
-            if np.isnan(self.limit[found])
-            else f"noise as smooth as these data reaches {self.limit[found]:.1%}"
-        )
+        """The choice in words."""
+        found = self.n_outstanding
+        which = "The first component stands" if found == 1 else f"The first {found} components stand"
+        if found == len(self.share):
+            return f"{which} out. There may be more: look at a larger number."
+        share, limit = self.share[found], self.limit[found]
+        noise = f"noise as smooth as these data reaches {limit:.1%}"
+        why = "one sample makes most of it" if np.isnan(limit) else noise
+        compared = f"component {found + 1} has {share:.1%} of the remaining variance, and {why}"
         if found == 0:
             return f"No component stands out: {compared}. One is kept; trust it only if halves confirm it."
-        which = "The first component stands" if found == 1 else f"The first {found} components stand"
         return f"{which} out: {compared}."
 
 
@@ -106,25 +98,20 @@ def count_components(
 ) -> ComponentCount:
     """Count the components that stand out of noise.
 
-    With the eigenvalues ``w_1 >= w_2 >= ...`` of ``X W X'``, X diffused on the structure by about one pixel,
-    component k stands out if ``w_k / (w_k + w_{k+1} + ...) > 1.15 (2.83 + 2 sqrt(c) + c) / D`` with
-    ``c = D / (N - k)``, or, where that is less, ``1.15 sqrt(1 / D + 1 / (N - k))``, and no sample makes most
-    of its variance. D is the effective number of independent features of what the components before leave,
-    ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` for the Gram matrix g of this residual. The components before
-    one that stands out have more variance, and count too.
+    A component stands out if its share of the variance that the components before leave is larger than noise
+    as smooth as these data reaches by chance (docs/method.md section 6.5). X is diffused on the structure by
+    about one pixel for this.
 
     Parameters
     ----------
     estimator : SPCATV
-        The structure, and how samples are centred; sparsity and smoothness do not matter. It is not changed.
+        The structure, and how samples are centred; it is not changed.
     X : array-like of shape (n_samples, n_features)
         Data. At most 300 samples, evenly spaced, are looked at.
     max_components : int, default=None
-        The largest number to look at: 10, or a third of the samples if these are fewer.
-    standardize : bool, default=False
-        Whether every feature is divided by its standard deviation.
-    confounds : array-like of shape (n_samples, n_confounds), default=None
-        Numbers that are regressed out of every feature.
+        The largest number to look at: 10, or a third of the samples if that is less.
+    standardize, confounds
+        As in `SPCATVCV`.
 
     Returns
     -------
@@ -151,20 +138,17 @@ def count_components(
         on = on_device(as_data(data), template.device, most)
         (adjusted,) = checked_adjustment(standardize, confounds, n_samples).adjusted(on, chosen)
         gram = diffused_gram(centred_data(template, adjusted), structure, LIGHT_DIFFUSION_TIME)
-    return _compare_with_noise(gram, most)
+        return _compare_with_noise(gram, most)
 
 
 def _compare_with_noise(gram: FloatArray, most: int) -> ComponentCount:
     """Compare the `most` leading eigenvalues of a Gram matrix (N, N) with those of noise."""
-    n_samples = len(gram)
     values, vectors = np.linalg.eigh(gram)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     left = np.cumsum(values[::-1])[::-1]
-    # what a component that is still there hides shows after it: the largest number from here on counts
-    numbers = [_independent_features(values[k:], vectors[:, k:]) for k in range(most + 1)]
-    independent = np.maximum.accumulate(numbers[::-1])[::-1][:most]
+    independent = _independent_features(values, vectors, most)
     share = np.divide(values[:most], left[:most], out=np.zeros(most), where=left[:most] > 0)
-    n_left = n_samples - 1 - np.arange(most)
+    n_left = len(gram) - 1 - np.arange(most)
     crowding = independent / n_left
     largest = (LARGEST_VARIANCE + 2 * np.sqrt(crowding) + crowding) / independent
     # squares of all shares of noise add up to 1 / D, and sampling adds one in N - k: none can be larger
@@ -173,14 +157,21 @@ def _compare_with_noise(gram: FloatArray, most: int) -> ComponentCount:
     return ComponentCount(share, limit, independent)
 
 
-def _independent_features(values: FloatArray, vectors: FloatArray) -> float:
-    """Return the effective number of independent features for a Gram matrix given by its eigenvectors.
+def _independent_features(values: FloatArray, vectors: FloatArray, most: int) -> FloatArray:
+    """Return the effective numbers of independent features of what 0, 1, ..., most - 1 components leave.
 
-    For N independent samples with the covariance C it estimates ``tr(C)^2 / tr(C^2)``, whatever N is.
+    Of N independent samples with the covariance C, ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` estimates
+    ``tr(C)^2 / tr(C^2)``, whatever N is, for the Gram matrix g. It has the eigenvalues and vectors given.
     """
-    gram = (vectors * values) @ vectors.T
-    n_samples, trace = len(gram), float(values.sum())
-    products = float(np.square(gram).sum() - np.square(np.diag(gram)).sum())
-    if products <= 0 or trace <= 0:
-        return 1.0
-    return max(1.0, (trace / n_samples) ** 2 * n_samples * (n_samples - 1) / products)
+    n_samples = len(values)
+
+    def tails(terms: FloatArray) -> FloatArray:
+        """Return sums over all components but the first 0, 1, ..., most."""
+        return np.cumsum(terms[..., ::-1], axis=-1)[..., ::-1][..., : most + 1]
+
+    diagonals = tails(np.square(vectors) * values)
+    products = tails(np.square(values)) - np.square(diagonals).sum(axis=0)
+    squares = np.square(tails(values)) * (1 - 1 / n_samples)
+    numbers = np.divide(squares, products, out=np.ones(most + 1), where=products > 0)
+    # what a component that is still there hides shows after it: the largest number from here on counts
+    return np.maximum.accumulate(np.maximum(numbers, 1.0)[::-1])[::-1][:most]

@@ -1,383 +1,409 @@
-"""Cross-validation of a grid of settings: fits of folds, scores of held-out samples, and the table of all.
+"""Fits of a grid of settings: on folds for cross-validation, on all samples and halves for the explorer.
 
 The unit of work is a chain: one row of the grid on one fold. It depends on nothing but its arguments, so that
 the numbers are the same on any number of workers; its training samples are a part of the data, not a copy.
-Chains come back in order. The loadings of a row of the grid are reduced to scores, and dropped, as soon as
-its last fold is done.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from sklearn.base import clone
 
 from spcatv._util.devices import beside
+from spcatv._util.parameters import EXPLORE, TARGET_PARAMETERS
 from spcatv._util.threads import one_blas_thread
-from spcatv._util.types import BoolArray, FloatArray
-from spcatv.data import Adjustment, Centring, Data, as_data, on_device
+from spcatv._util.types import FloatArray, IntArray
+from spcatv._util.warn import warn_user
+from spcatv.data import Adjustment, Data, as_data, checked_adjustment, on_device
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator import SPCATV
-from spcatv.estimator._fit import Fit
-from spcatv.metrics import orthonormal_basis, pairwise_dice, threshold_loadings
+from spcatv.estimator._fit import Fit, checked_data
+from spcatv.estimator._validation import checked_count
+from spcatv.metrics import match_components, orthonormal_basis, pairwise_dice, threshold_loadings
 from spcatv.model import recordable
-from spcatv.selection.folds import Fold
-from spcatv.selection.path import PathFitter, Row, Setting, path_order, row_key, setting_text
-from spcatv.selection.workers import FIT_FAILURES, Failure, Workers, failure
+from spcatv.progress import StageStarted
+from spcatv.selection.path import PathFit, PathFitter, Row, Setting, path_order, row_key, setting_text
+from spcatv.selection.rules import FoldOutcome, SettingScores
+from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, failure, placed, run_calls
 from spcatv.structure import Structure
+from spcatv.structure.regions import connected_regions
+
+# Folds where nothing is said.
+DEFAULT_FOLDS = 5
+# Samples in a random order are taken for sorted ones once in so many selections.
+FALSE_ALARM = 1e-3
+# Relative gap of fits whose supports and cosines are compared: more digits of the loadings are not used.
+REFIT_TOL = 1e-4
+# Makes a record of a fit to training samples, given the held-out samples adjusted like them.
+Summary = Callable[[PathFitter, PathFit, Data], Any]
 
 
-@recordable
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Sums of squares of held-out samples."""
+class SampleOrderWarning(UserWarning):
+    """Folds are consecutive parts of samples that are in an order which matters: sorted, or a time series.
 
-    total: float  # ``||X||_F^2`` of the samples, centred as those of the fit
-    explained: FloatArray  # how much of it the first 1, ..., K components explain, shape (K,)
-
-    @property
-    def errors(self) -> FloatArray:
-        """Reconstruction errors ``||X - X_hat||_F`` with 1, ..., K components, shape (K,)."""
-        return np.sqrt(np.maximum(self.total - self.explained, 0.0))
-
-    @property
-    def shares(self) -> FloatArray:
-        """Explained shares of the sum of squares with 1, ..., K components, shape (K,)."""
-        return self.explained / self.total if self.total > 0 else np.zeros_like(self.explained)
-
-
-def held_out(components: FloatArray, centring: Centring, data: Data, *, projects: bool = False) -> HeldOut:
-    """Score samples for the first 1, ..., K components at once.
-
-    The components are unit loadings (K, P), the centring is that of the training samples. Every step of a
-    deflation is a projection (docs/method.md section 5.1), so component k explains the squares of its scores.
-    If scores come from a projection or a joint fit (`projects`), component k explains the squares that the
-    span of the first k loadings adds.
+    Examples
+    --------
+    >>> import warnings
+    >>> from spcatv.selection import SampleOrderWarning
+    >>> warnings.filterwarnings("error", category=SampleOrderWarning)
     """
-    basis = orthonormal_basis(components) if projects else components
-    if data.on_gpu:
-        total, products = _by_products(basis, centring, data)
-        scores = products if projects else deflation_scores(products, components)
-        return HeldOut(total, np.cumsum(np.square(scores).sum(axis=0)))
-
-    def sums(_: slice, block: FloatArray) -> tuple[None, FloatArray]:
-        """Return the sum of squares of some samples, and what every component explains of it."""
-        centred = centring.apply(block)
-        products = centred @ basis.T
-        scores = products if projects else deflation_scores(products, components)
-        return None, np.r_[np.einsum("ij,ij->", centred, centred), np.square(scores).sum(axis=0)]
-
-    total, *explained = data.each_block(sums)[1]
-    return HeldOut(float(total), np.cumsum(explained))
 
 
-def _by_products(basis: FloatArray, centring: Centring, data: Data) -> tuple[float, FloatArray]:
-    """Return the sum of squares of centred samples and their products with a basis, by products with X."""
-    n_samples, n_features = data.shape
-    own = data.column_statistics(True)
-    mean = beside(centring.mean, own.mean)
-    off = own.mean - mean
-    total = float(own.squared_norms.sum()) + n_samples * float(off @ off)
-    products = data.dot_many(beside(basis, mean)) - basis @ centring.mean
-    loading = centring.global_loading
-    if loading is not None:
-        sides = np.stack([np.full(n_features, 1.0 / n_features), loading])
-        signal, along = (data.dot_many(beside(sides, mean)) - sides @ centring.mean).T
-        total += float(loading @ loading) * float(signal @ signal) - 2.0 * float(signal @ along)
-        products -= np.outer(signal, basis @ loading)
-    return total, products
-
-
-@recordable
 @dataclass(frozen=True, eq=False)
-class FoldOutcome:
-    """One setting on one fold."""
+class Fold:
+    """One split of the samples."""
 
-    held_out: HeldOut  # sums of squares of the held-out samples
-    sparsity: FloatArray  # shares of the loadings that are exactly zero, shape (K,)
-    # loadings cut to 99 % of their norm (`spcatv.metrics.threshold_loadings`), shape (K, P)
-    supports: FloatArray
-    converged: bool  # whether every component has reached the tolerance
-    seconds: float  # wall-clock time of the fit
+    name: str
+    train: IntArray  # samples to fit
+    test: IntArray  # samples held out
 
 
-@recordable
-@dataclass(frozen=True, eq=False)
-class ChainResult:
-    """Results of a chain."""
+def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]:
+    """Split the samples as `cv` says, and make sure that no group is torn apart.
 
-    outcomes: tuple[FoldOutcome | None, ...]  # one per setting, in the order given; None if the fit failed
-    failures: tuple[Failure, ...]  # those that failed
+    A number of folds (None: 5) means `GroupKFold` if there are groups, otherwise `KFold` without shuffling.
+    `y` is passed to the splitter, for instance classes to stratify by.
+    """
+    # imported here: scikit-learn's model selection costs more to import than all of this package
+    from sklearn.model_selection import GroupKFold, KFold, check_cv
+
+    if isinstance(X, Data):
+        X = np.zeros((X.shape[0], 1))  # splitters only count its samples
+    n_samples = X.shape[0]
+    n_folds = DEFAULT_FOLDS if cv is None else cv
+    if isinstance(n_folds, (int, np.integer)):
+        splitter = KFold(int(n_folds)) if groups is None else GroupKFold(int(n_folds))
+    else:
+        splitter = check_cv(n_folds)
+    name = type(splitter).__name__
+    if y is None and "Stratified" in name:
+        raise ValueError(f"{name} needs y, the classes to stratify by")
+    folds = []
+    labels = None if groups is None else np.asarray(groups)
+    for number, split in enumerate(splitter.split(X, y, groups), start=1):
+        try:
+            # numbers or truth values
+            train, test = (np.arange(n_samples)[np.asarray(part)] for part in split)
+        except IndexError as error:
+            raise ValueError(f"fold {number} of {n_samples} samples: {error}") from error
+        if len(train) < 2 or len(test) < 1:
+            raise ValueError(
+                f"fold {number} has {len(train)} training samples and {len(test)} held out; it needs at "
+                "least two and one"
+            )
+        if np.intersect1d(train, test).size:
+            raise ValueError(f"fold {number} holds out samples that it also trains on")
+        torn = [] if labels is None else np.intersect1d(labels[train], labels[test]).tolist()
+        if torn:
+            raise ValueError(
+                f"{name} puts samples of group {torn[0]!r} on both sides of fold {number}; take a splitter "
+                "that keeps groups together, such as GroupKFold or LeaveOneGroupOut, or give cv as a number"
+            )
+        folds.append(Fold(f"fold {number}", train, test))
+    if not folds:
+        raise ValueError("cv has no folds; give at least two pairs of (train, test), or a number of folds")
+    return folds
+
+
+def warn_of_order(scores: FloatArray, folds: list[Fold]) -> None:
+    """Warn if leading scores (K, N) differ between folds by more than chance: then the order matters.
+
+    The test is that of Kruskal and Wallis, on ranks: one strange sample does not decide.
+    """
+    from scipy.stats import kruskal
+
+    found = [kruskal(*(own[fold.test] for fold in folds)).pvalue for own in scores if np.ptp(own) > 0]
+    if not found or min(found) * len(found) >= FALSE_ALARM:
+        return
+    n_folds = len(folds)
+    warn_user(
+        f"the samples are in an order that matters: the scores of principal component {np.argmin(found) + 1} "
+        f"differ between the {n_folds} folds, which are consecutive parts of the samples (p = "
+        f"{min(found):.0e}). If the samples are sorted, such as by age or site, no fold is like the others: "
+        f"shuffle them with cv=KFold({n_folds}, shuffle=True, random_state=0). If they are a "
+        f"time series, this is right, and cv=KFold({n_folds}) says so.",
+        SampleOrderWarning,
+    )
 
 
 def fit_chain(
     estimator: SPCATV,
     X: Any,
     structure: Structure,
-    fold: Fold,
-    settings: Sequence[Setting],
     adjustment: Adjustment,
-) -> ChainResult:
-    """Fit all settings to the training samples of a fold, and score the samples that it holds out.
+    fold: Fold,
+    settings: Row,
+    summary: Summary,
+) -> tuple[Any, ...]:
+    """Fit all settings to the training samples of a fold; return a record of each fit, or its `Failure`.
 
     The settings are a row of the grid: values of sparsity with one smoothness, or of alpha with the same
     ratios. Values of alpha are fitted each from the one before. Components of a wanted sparsity are fitted
-    alone, as `SPCATV.fit` does: from those of another sparsity, other components may be found. The structure
-    is an argument of its own, so that it travels to a worker once. The adjustment is made with coefficients
-    of the training samples.
+    alone, as `SPCATV.fit` does: from those of another sparsity, other components may be found.
     """
-    outcomes: list[FoldOutcome | None] = [None] * len(settings)
     try:
         with one_blas_thread():
             data = on_device(as_data(X), estimator.device, int(estimator.n_components))
             train, test = adjustment.adjusted(data, fold.train, fold.test)
+        fitter = PathFitter(estimator, train, structure)
     except FIT_FAILURES as error:
-        return ChainResult(tuple(outcomes), (failure(f"fold {fold.number + 1}", error),))
-    fitter = PathFitter(estimator, train, structure)
-    failures: list[Failure] = []
+        return (failure(fold.name, error),) * len(settings)
+    records: dict[int, Any] = {}
     for k in path_order(settings):
-        started = time.perf_counter()
+        alone = "sparsity" in settings[k]
         try:
-            alone = "sparsity" in settings[k]
             fitted = fitter.fit_from(settings[k], ()) if alone else fitter.fit(settings[k])
         except FIT_FAILURES as error:
             # the next setting starts from the last one that went well
-            failures.append(failure(place(fold, settings[k]), error))
+            records[k] = failure(f"{fold.name}, {setting_text(settings[k])}", error)
             continue
-        seconds = time.perf_counter() - started
-        outcomes[k] = _outcome(fitted.fit, test, estimator.transform_method, seconds)
-    return ChainResult(tuple(outcomes), tuple(failures))
+        with one_blas_thread():
+            records[k] = summary(fitter, fitted, test)
+    return tuple(records[k] for k in range(len(settings)))
 
 
-def _outcome(fit: Fit, test: Data, transform_method: str, seconds: float) -> FoldOutcome:
-    components = fit.components
-    with one_blas_thread():
-        projects = fit.decomposition.mixing is not None or transform_method == "projection"
-        scores = held_out(components, fit.centring, test, projects=projects)
+def fold_outcome(fitter: PathFitter, fitted: PathFit, test: Data) -> FoldOutcome:
+    """Score the held-out samples, and keep what folds are compared by."""
+    fit = fitted.fit
+    error, explained = held_out(fit, test, fitter.template.transform_method)
     return FoldOutcome(
-        held_out=scores,
-        sparsity=np.mean(components == 0, axis=1),
-        supports=threshold_loadings(components).astype(fit.dtype),
+        error,
+        explained,
+        sparsity=np.mean(fit.components == 0, axis=1),
+        supports=supports(fitter, fitted, test),
         converged=all(record.converged for record in fit.decomposition.diagnostics),
-        seconds=seconds,
+        seconds=fitted.seconds,
     )
 
 
-def place(fold: Fold, setting: Setting) -> str:
-    """Describe a fold and a setting."""
-    return f"fold {fold.number + 1}, {setting_text(setting)}"
+def supports(_: PathFitter, fitted: PathFit, __: Data) -> FloatArray:
+    """Return the loadings cut to 99 % of their norm (`spcatv.metrics.threshold_loadings`), shape (K, P)."""
+    return threshold_loadings(fitted.fit.components).astype(fitted.fit.dtype)
 
 
-@dataclass(frozen=True, eq=False)
-class SelectionTable:
-    """All settings on all folds: S settings, F folds, K components; NaN where a fit has failed.
+def held_out(fit: Fit, data: Data, transform_method: str) -> tuple[float, FloatArray]:
+    """Return the reconstruction error of samples, and the shares that 1, ..., K components explain.
 
-    A fold on which every fit has failed is left out for all settings alike. A setting that has failed on one
-    of the others cannot be compared: folds differ more from each other than settings do. Its means are NaN.
+    Every step of a deflation is a projection (docs/method.md section 5.1), so component k explains the
+    squares of its scores. If scores come from a projection or a joint fit, component k explains the squares
+    that the span of the first k loadings adds.
     """
-
-    params: tuple[Setting, ...]  # sparsity and smoothness of every setting, or alpha and the ratios
-    # held-out reconstruction errors ``||X - X_hat||_F`` with all components, shape (S, F)
-    fold_errors: FloatArray
-    # shares of the held-out sum of squares that the first 1, ..., K components explain, shape (S, F, K)
-    fold_explained: FloatArray
-    fold_sparsity: FloatArray  # shares of zeros of every component, shape (S, F, K)
-    # mean pairwise Dice index of matched supports over folds, shape (S, K) (`spcatv.metrics.pairwise_dice`);
-    # NaN with fewer than two fits. Components are numbered as on the first fold.
-    dice: FloatArray
-    corrected: FloatArray  # the same, corrected for chance, shape (S, K)
-    n_unconverged: FloatArray  # fits that did not reach their tolerance, shape (S,)
-    seconds: FloatArray  # wall-clock times of the fits, shape (S, F)
-
-    @classmethod
-    def of(cls, params: Sequence[Setting], scores: Sequence[tuple[FloatArray, ...]]) -> Self:
-        """Return the table of settings with their scores, the other fields of one setting each."""
-        return cls(tuple(params), *map(np.stack, zip(*scores, strict=True)))
-
-    def with_settings(self, other: SelectionTable) -> SelectionTable:
-        """Return a table of the settings of both, row by row, each with rising sparsity."""
-        params = self.params + other.params
-        order = sorted(range(len(params)), key=lambda k: (row_key(params[k]), params[k]["sparsity"]))
-        names = [field.name for field in fields(self)][1:]
-        arrays = (np.concatenate([getattr(self, name), getattr(other, name)])[order] for name in names)
-        return SelectionTable(tuple(params[k] for k in order), *arrays)
-
-    @property
-    def used_folds(self) -> BoolArray:
-        """Folds on which any fit went well, shape (n_folds,)."""
-        return np.asarray(np.isfinite(self.fold_errors).any(axis=0))
-
-    @property
-    def fitted(self) -> BoolArray:
-        """Settings that were fitted on all of those, shape (n_settings,)."""
-        used = self.used_folds
-        return np.asarray(np.isfinite(self.fold_errors[:, used]).all(axis=1) & used.any())
-
-    @property
-    def least_nonempty(self) -> FloatArray:
-        """Fewest nonempty components on a fold, shape (n_settings,); -1 for settings that were not fitted."""
-        nonempty = np.sum(self.fold_sparsity < 1, axis=2)
-        fewest = nonempty[:, self.used_folds].min(axis=1, initial=self.dice.shape[1])
-        return np.where(self.fitted, fewest, -1)
-
-    @property
-    def all_nonempty(self) -> bool:
-        """True if some setting keeps every component nonempty on every fold."""
-        return bool(self.least_nonempty.max() == self.dice.shape[1])
-
-    @property
-    def eligible(self) -> BoolArray:
-        """Settings with the most nonempty components on all folds, shape (n_settings,)."""
-        return np.asarray(self.fitted & (self.least_nonempty == self.least_nonempty.max()))
-
-    @property
-    def mean_error(self) -> FloatArray:
-        """Mean held-out error, shape (n_settings,); NaN for those that were not fitted on all folds."""
-        return self._mean(self.fold_errors)
-
-    @property
-    def explained(self) -> FloatArray:
-        """Explained shares of every fold that is used, shape (n_settings, n_used, K)."""
-        return self.fold_explained[:, self.used_folds]
-
-    @property
-    def mean_explained(self) -> FloatArray:
-        """Mean explained share with 1, ..., K components, shape (n_settings, K)."""
-        return self._mean(self.fold_explained)
-
-    @property
-    def mean_sparsity(self) -> FloatArray:
-        """Mean share of zeros of every component where it is not empty, shape (n_settings, K).
-
-        NaN for a component that is empty on all folds, and for settings that were not fitted on all.
-        """
-        zeros = self.fold_sparsity[:, self.used_folds]
-        means = _mean_of_nonempty(np.where(zeros < 1, zeros, np.nan))
-        return np.where(self.fitted[:, None], means, np.nan)
-
-    @property
-    def overall_sparsity(self) -> FloatArray:
-        """Mean share of zeros over the nonempty components, shape (n_settings,); NaN if none does."""
-        return _mean_of_nonempty(self.mean_sparsity)
-
-    @property
-    def n_nonempty(self) -> FloatArray:
-        """Mean number of components that are not zero, shape (n_settings,)."""
-        nonempty = np.where(np.isnan(self.fold_sparsity), np.nan, self.fold_sparsity < 1)
-        return self._mean(nonempty.sum(axis=2))
-
-    @property
-    def corrected_dice(self) -> FloatArray:
-        """Stability without what is due to chance, mean over components, shape (n_settings,)."""
-        return np.asarray(self.corrected.mean(axis=1))
-
-    def _mean(self, values: FloatArray) -> FloatArray:
-        """Return the mean over the folds that are used; a NaN among them makes a NaN."""
-        return np.asarray(values[:, self.used_folds].mean(axis=1))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return columns of one length, as scikit-learn's ``cv_results_``: what `pandas.DataFrame` takes."""
-        columns: dict[str, Any] = {"params": [dict(setting) for setting in self.params]}
-        for name in self.params[0]:
-            columns[f"param_{name}"] = np.array([setting[name] for setting in self.params], dtype=np.float64)
-        for fold, errors in enumerate(self.fold_errors.T):
-            columns[f"split{fold}_test_error"] = errors
-        columns["mean_test_error"] = self.mean_error
-        columns["std_test_error"] = self.fold_errors[:, self.used_folds].std(axis=1)
-        columns["mean_test_score"] = -self.mean_error
-        columns["rank_test_score"] = _ranks(self.mean_error)
-        columns["mean_test_explained"] = self.mean_explained[:, -1]
-        columns["se_test_explained"] = standard_error(self.explained[:, :, -1])
-        for k in range(self.mean_explained.shape[1]):
-            columns[f"mean_test_explained_{k + 1}"] = self.mean_explained[:, k]
-            columns[f"mean_sparsity_{k + 1}"] = self.mean_sparsity[:, k]
-            columns[f"mean_dice_{k + 1}"] = self.dice[:, k]
-        columns["mean_sparsity"] = self.overall_sparsity
-        columns["mean_n_nonempty"] = self.n_nonempty
-        columns["mean_dice"] = self.dice.mean(axis=1)
-        columns["mean_corrected_dice"] = self.corrected_dice
-        columns["n_unconverged"] = self.n_unconverged
-        columns["mean_fit_time"] = self._mean(self.seconds)
-        return columns
+    projects = fit.decomposition.mixing is not None or transform_method == "projection"
+    basis = orthonormal_basis(fit.components) if projects else fit.components
+    centring, own = fit.centring, data.column_statistics(True)
+    mean = beside(centring.mean, own.mean)
+    off = own.mean - mean
+    # sums and products of the centred samples, without making these
+    total = float(own.squared_norms.sum()) + data.shape[0] * float(off @ off)
+    products = data.dot_many(beside(basis, mean)) - basis @ centring.mean
+    if centring.global_loading is not None:
+        loading = centring.global_loading
+        sides = np.stack([np.full_like(loading, 1.0 / len(loading)), loading])
+        signal, along = (data.dot_many(beside(sides, mean)) - sides @ centring.mean).T
+        total += float(loading @ loading) * float(signal @ signal) - 2.0 * float(signal @ along)
+        products -= np.outer(signal, basis @ loading)
+    scores = products if projects else deflation_scores(products, fit.components)
+    explained = np.cumsum(np.square(scores).sum(axis=0))
+    error = float(np.sqrt(max(total - explained[-1], 0.0)))
+    return error, explained / total if total > 0 else np.zeros_like(explained)
 
 
-def _mean_of_nonempty(shares: FloatArray) -> FloatArray:
-    """Return the mean along the second axis without NaN; NaN where there is nothing else."""
-    known = np.isfinite(shares)
-    count = known.sum(axis=1)
-    total = np.where(known, shares, 0.0).sum(axis=1)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+def cross_validate(
+    template: SPCATV,
+    X: Any,
+    structure: Structure,
+    adjustment: Adjustment,
+    folds: Sequence[Fold],
+    rows: Sequence[Row],
+    title: str,
+    n_jobs: int | None,
+    data: Data,
+) -> Iterator[SettingScores]:
+    """Fit every setting of the grid on every fold; yield the scores of the settings, in the order given.
+
+    The template has everything but the settings and the structure. Supports are dropped as soon as the last
+    fold of a row is done.
+    """
+    chains = [(fold, row) for row in rows for fold in folds]
+    items = [(template, X, structure, adjustment, *chain, fold_outcome) for chain in chains]
+    notes = []
+    for number, (fold, row) in enumerate(chains, start=1):
+        varied, *fixed = row[0]
+        text = setting_text({name: row[0][name] for name in fixed})
+        notes.append(f"chain {number} of {len(chains)}: {fold.name}, {text}, {len(row)} values of {varied}")
+    stage = StageStarted(title, len(chains), "chains of fits")
+    results = run_calls(fit_chain, items, n_jobs, data, stage, notes)
+    failures: list[Failure] = []
+    n_left = 0
+    for row in rows:
+        of_row = [next(results) for _ in folds]
+        for setting, outcomes in zip(row, zip(*of_row, strict=True), strict=True):
+            failures += [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+            n_left += sum(isinstance(outcome, FoldOutcome) for outcome in outcomes)
+            yield _scores(setting, outcomes, int(template.n_components))
+    check_failures(failures, n_left)
 
 
-def standard_error(values: FloatArray) -> FloatArray:
-    """Return the standard error of the mean over folds, the last axis; NaN with a single fold."""
-    n_folds = values.shape[-1]
-    if n_folds < 2:
-        return np.full(values.shape[:-1], np.nan)
-    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n_folds))
-
-
-def _ranks(error: FloatArray) -> npt.NDArray[np.int32]:
-    """Return 1 for the lowest error, equal ones alike; those without an error last."""
-    filled = np.where(np.isnan(error), np.inf, error)
-    return np.array([1 + int((filled < value).sum()) for value in filled], dtype=np.int32)
-
-
-def _score(outcomes: Sequence[FoldOutcome | None], n_components: int) -> tuple[FloatArray, ...]:
-    """Reduce the fits of one setting, one per fold, to columns of the table; loadings are not kept."""
+def _scores(setting: Setting, outcomes: Sequence[FoldOutcome | Failure], n_components: int) -> SettingScores:
+    """Compare the supports of one setting on all folds, and drop them."""
+    supports = [outcome.supports for outcome in outcomes if isinstance(outcome, FoldOutcome)]
     nothing = np.full(n_components, np.nan)
-    done = [outcome for outcome in outcomes if outcome is not None]
     dice, corrected = nothing, nothing
-    if len(done) >= 2:
-        supports = [outcome.supports for outcome in done]
+    if len(supports) >= 2:
         # one thread: matching must not depend on how a machine rounds its sums
         with one_blas_thread():
             dice = pairwise_dice(supports, norm_fraction=None).mean(axis=0)
             corrected = pairwise_dice(supports, norm_fraction=None, corrected=True).mean(axis=0)
-    return (
-        np.array([np.nan if item is None else item.held_out.errors[-1] for item in outcomes]),
-        np.stack([nothing if item is None else item.held_out.shares for item in outcomes]),
-        np.stack([nothing if item is None else item.sparsity for item in outcomes]),
-        dice,
-        corrected,
-        np.array(sum(not outcome.converged for outcome in done)),
-        np.array([np.nan if item is None else item.seconds for item in outcomes]),
-    )
+    dropped = np.zeros(0)
+    missing = FoldOutcome(np.nan, nothing, nothing, dropped, converged=True, seconds=np.nan)
+    folds = [missing if isinstance(own, Failure) else replace(own, supports=dropped) for own in outcomes]
+    return SettingScores(setting, folds, dice, corrected)
 
 
-def cross_validate(
-    pool: Workers,
-    template: SPCATV,
-    X: Any,
-    structure: Structure,
-    folds: Sequence[Fold],
-    adjustment: Adjustment,
-    rows: Sequence[Row],
-) -> tuple[SelectionTable, list[Failure]]:
-    """Fit every setting of the grid on every fold; return scores in the order given, and fits that failed.
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """Results of every setting of a grid: S settings, K components, P features.
 
-    The template has everything but the settings and the structure.
+    Settings come by smoothness, then by sparsity. The components of every setting are matched to those of the
+    recommended one, so that component k is the same pattern at all settings as far as it exists there.
     """
-    chains = [(template, X, structure, fold, row, adjustment) for row in rows for fold in folds]
-    notes = [f"fold {fold.number + 1}, {_row_text(row)}" for row in rows for fold in folds]
-    results = pool.run(
-        fit_chain, chains, [f"chain {k} of {len(chains)}: {note}" for k, note in enumerate(notes, start=1)]
+
+    settings: Row  # sparsity and smoothness of every setting
+    components: FloatArray  # matched loadings of a fit to all samples, float32, shape (S, K, P)
+    order: IntArray  # the number of each in its own fit, from 0, shape (S, K)
+    similarity: FloatArray  # absolute cosine with the component of the recommended setting, shape (S, K)
+    variance: FloatArray  # share of the variance that the scores of each explain, shape (S, K)
+    explained: FloatArray  # share of the sum of squares of all samples that all K maps explain, shape (S,)
+    held_out: FloatArray  # the same for held-out samples; NaN if a fit has failed, shape (S,)
+    agreement: FloatArray  # corrected Dice index of random halves, mean over splits, shape (S, K)
+    n_regions: IntArray | None  # connected regions, shape (S, K); None if features have no neighbours
+    n_folds: int  # of the cross-validation of the search
+    recommended: int  # number of the setting that the rule of the search chooses
+    reason: str  # why, in words
+
+
+@recordable
+@dataclass(frozen=True, eq=False)
+class WholeFit:
+    """One setting, fitted to all samples."""
+
+    components: FloatArray  # float32, shape (K, P)
+    variance: FloatArray  # shape (K,)
+    explained: float
+    n_regions: IntArray | None  # None if features have no neighbours
+
+
+def whole_fit(fitter: PathFitter, fitted: PathFit, data: Data) -> WholeFit:
+    """Return what the explorer shows of a fit to all samples, which `data` holds."""
+    model, structure = fitter.model(fitted), fitter.structure
+    n_regions = [len(connected_regions(structure, one)) for one in model.components_ if structure.n_rows]
+    return WholeFit(
+        model.components_.astype(np.float32),
+        model.explained_variance_ratio_.astype(np.float64),
+        float(held_out(fitted.fit, data, model.transform_method)[1][-1]),
+        np.array(n_regions) if n_regions else None,
     )
-    scores: list[tuple[FloatArray, ...]] = []
-    failures: list[Failure] = []
-    for _ in rows:
-        of_row = [next(results) for _ in folds]
-        failures += [item for result in of_row for item in result.failures]
-        by_setting = zip(*(result.outcomes for result in of_row), strict=True)
-        scores += [_score(outcomes, int(template.n_components)) for outcomes in by_setting]
-    return SelectionTable.of([setting for row in rows for setting in row], scores), failures
 
 
-def _row_text(row: Row) -> str:
-    """Describe a row: the values that its settings have in common, and the number of others."""
-    varied, *fixed = row[0]
-    return f"{setting_text({name: row[0][name] for name in fixed})}, {len(row)} values of {varied}"
+def explore_settings(
+    search: Any,
+    X: Any,
+    *,
+    confounds: Any = None,
+    n_splits: int = EXPLORE.n_splits,
+    random_state: int = 0,
+) -> Exploration:
+    """Fit every setting that a search has compared to all samples, and to random halves of them.
+
+    `search` is an SPCATVCV that was fitted to X with these `confounds`, or an ImageSPCATVCV of the matrix X.
+    As in the search, every fit is that of `SPCATV.fit`: a map is the one that a fit with this setting finds.
+    """
+    params = search.cv_results_["params"]
+    if set(params[0]) != set(TARGET_PARAMETERS):
+        raise ValueError("only values of sparsity and smoothness can be explored; leave out alpha")
+    n_splits = checked_count(n_splits, "n_splits")
+    best = getattr(search.best_estimator_, "estimator_", search.best_estimator_)  # of images, or of an array
+    template, structure = clone(best).set_params(structure=None), best.structure_
+    coarse = clone(template).set_params(tol=max(template.tol, REFIT_TOL))
+    data = checked_data(clone(template), X, reset=True, min_samples=2)
+    data, shared = placed(data, template, search.n_jobs)
+    inputs = (shared, structure, checked_adjustment(search.standardize, confounds, data.shape[0]))
+    order = sorted(range(len(params)), key=lambda k: (row_key(params[k]), params[k]["sparsity"]))
+    rows = [tuple(row) for _, row in groupby((params[k] for k in order), key=row_key)]
+    whole = Fold("all samples", np.arange(data.shape[0]), np.arange(data.shape[0]))
+    halves = _halves(shared, search.groups_, n_splits, random_state)
+    chains: list[tuple[Any, ...]] = []
+    for row in rows:
+        chains.append((template, *inputs, whole, row, whole_fit))
+        chains += [(coarse, *inputs, half, row, supports) for half in halves]
+    stage = StageStarted("Exploring settings", len(chains), "chains of fits")
+    found = run_calls(fit_chain, chains, search.n_jobs, data, stage)
+    by_row = [[next(found) for _ in range(1 + len(halves))] for _ in rows]
+    # of every setting the fit to all samples, and those to halves
+    records = [of_setting for of_row in by_row for of_setting in zip(*of_row, strict=True)]
+    for of_all, *_ in records:
+        if isinstance(of_all, Failure):
+            raise ValueError(f"a setting cannot be explored: {of_all}")
+    failures = [record for of_setting in records for record in of_setting if isinstance(record, Failure)]
+    check_failures(failures, n_left=len(records))
+    return _exploration(search, order, records)
+
+
+def _exploration(search: Any, numbers: Sequence[int], records: Sequence[tuple[Any, ...]]) -> Exploration:
+    """Match the components of all settings, given by their numbers in the search and the records of fits."""
+    recommended = numbers.index(search.best_index_)
+    fits = [of_setting[0] for of_setting in records]
+    with one_blas_thread():
+        matches = [match_components(fits[recommended].components, fit.components) for fit in fits]
+    order, sign, similarity = (
+        np.stack([getattr(match, name) for match in matches]) for name in ("order", "sign", "cosine")
+    )
+
+    def matched(name: str) -> Any:
+        return np.stack([getattr(fit, name)[own] for fit, own in zip(fits, order, strict=True)])
+
+    components = matched("components") * sign[..., None].astype(np.float32)
+    return Exploration(
+        settings=tuple(search.cv_results_["params"][number] for number in numbers),
+        components=components,
+        order=order,
+        similarity=similarity,
+        variance=matched("variance"),
+        explained=np.array([fit.explained for fit in fits]),
+        held_out=search.cv_results_["mean_test_explained"][numbers],
+        agreement=np.stack([_agreement(*each) for each in zip(components, records, strict=True)]),
+        n_regions=None if fits[0].n_regions is None else matched("n_regions"),
+        n_folds=search.n_splits_,
+        recommended=recommended,
+        reason=search.choice_reason_,
+    )
+
+
+def _halves(X: Any, groups: Any, n_splits: int, random_state: int) -> list[Fold]:
+    """Return random halves in pairs, each as the training samples of a fold; groups stay together."""
+    # imported here: scikit-learn's model selection costs more to import than all of this package
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+
+    kind = ShuffleSplit if groups is None else GroupShuffleSplit
+    folds = make_folds(kind(n_splits, test_size=0.5, random_state=random_state), X, groups=groups)
+    return [
+        Fold(f"a half of split {number}", *samples)
+        for number, fold in enumerate(folds, start=1)
+        for samples in ((fold.train, fold.test), (fold.test, fold.train))
+    ]
+
+
+def _agreement(components: FloatArray, records: tuple[Any, ...]) -> FloatArray:
+    """Corrected Dice index of the halves of every split, both matched to the components, shape (K,)."""
+    splits = zip(records[1::2], records[2::2], strict=True)
+    pairs = [pair for pair in splits if not any(isinstance(half, Failure) for half in pair)]
+    if not pairs:
+        return np.full(len(components), np.nan)
+    options: Any = {"norm_fraction": None, "corrected": True, "reference": components}
+    with one_blas_thread():
+        return np.concatenate([pairwise_dice(pair, **options) for pair in pairs]).mean(axis=0)

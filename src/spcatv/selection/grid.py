@@ -11,26 +11,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from spcatv._util.parameters import FIT
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import Adjustment, as_data
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import alpha_unit
 from spcatv.estimator._validation import check_parameters, checked_count
-from spcatv.problem import Penalty, as_penalty
-from spcatv.selection.path import (
-    PathFit,
-    PathFitter,
-    Row,
-    Setting,
-    checked_template,
-    complete_setting,
-    with_setting,
-)
+from spcatv.problem import Penalty
+from spcatv.selection.path import PathFitter, Row, Setting, checked_template, with_setting
 from spcatv.structure import Structure
 
-Pair = tuple[float, float]
 # The first alpha tried, as a share of the one that surely kills everything.
 FIRST_SHARE = 0.05
 # Below this share of it, a penalty has no effect that could be seen.
@@ -39,7 +29,6 @@ SMALLEST_SHARE = 1e-9
 ALPHA_PRECISION = 0.02
 # A grid begins here, so that its first value leaves something on a part of the samples as well.
 JUST_BELOW = 0.95
-MOST_FITS = 60
 # The first alternation decides whether a component is empty; a few more show which way it goes.
 ALTERNATIONS = 5
 
@@ -53,26 +42,20 @@ class AllZero:
     nonempty : float
         The largest alpha, up to 2 %, at which a fit from the leading singular vectors of X finds a first
         component that is not zero.
-    witness : float
-        ``||Xv|| / (N (l1_ratio ||v||_1 + tv_ratio s(v)))`` for the best loading v that was found by going on
-        from there: at every smaller alpha, v beats zero; proven. Between `nonempty` and `witness` a component
-        exists, but only a path that comes from weaker penalties finds it.
     empty : float
-        ``max_j ||X_j|| / N / l1_ratio``: from here on every component is zero; proven.
+        ``max_j ||X_j|| / N / l1_ratio``: from here on every component is zero; proven. In between, a path
+        that comes from weaker penalties may find a component.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from spcatv import SPCATV
     >>> from spcatv.selection import all_zero_alpha
-    >>> X = np.random.default_rng(0).standard_normal((20, 30))
-    >>> limits = all_zero_alpha(SPCATV(1, structure=(30,), alpha=1.0), X)
-    >>> limits.nonempty < limits.empty, limits.witness <= limits.empty
-    (True, True)
+    >>> limits = all_zero_alpha(SPCATV(1), [[1.0, 2.0, 0.0], [3.0, 5.0, 1.0], [2.0, 1.0, 7.0]])
+    >>> limits.nonempty <= limits.empty
+    True
     """
 
     nonempty: float
-    witness: float
     empty: float
 
 
@@ -94,11 +77,8 @@ def alpha_grid(
     ----------
     X : array-like of shape (n_samples, n_features)
         Data.
-    structure : Structure, shape, mask, ... or None, default=None
-        As in `SPCATV`.
-    l1_ratio, tv_ratio : float
-        Shares of alpha, as in `SPCATV`; without an l1 penalty no alpha sets loadings to zero, so that
-        ``l1_ratio`` must be above 0.
+    structure, l1_ratio, tv_ratio
+        As in `SPCATV`. ``l1_ratio`` must be above 0: without an l1 penalty no alpha sets loadings to zero.
     n_alphas : int, default=10
         How many.
     smallest : float, default=0.02
@@ -121,30 +101,22 @@ def alpha_grid(
     >>> alpha_grid(X, l1_ratio=0.5, tv_ratio=0.0, n_alphas=3, smallest=0.01).round(1)
     array([1.9, 0.2, 0. ])
     """
-    estimator = SPCATV(
-        1,
-        structure=structure,
-        alpha=1.0,
-        l1_ratio=l1_ratio,
-        tv_ratio=tv_ratio,
-        center=center,
-        penalty=penalty,
-        positive=positive,
-    )
-    return grid_below(all_zero_alpha(estimator, X), n_alphas, smallest)
+    weights: dict[str, Any] = {"l1_ratio": l1_ratio, "tv_ratio": tv_ratio, "penalty": penalty}
+    estimator = SPCATV(1, structure=structure, center=center, positive=positive, **weights)
+    return _grid_below_all_zero(estimator, X, n_alphas, smallest)
 
 
-def grid_below(all_zero: AllZero, n_alphas: int, smallest: float) -> FloatArray:
+def _grid_below_all_zero(estimator: SPCATV, X: Any, n_alphas: int, smallest: float) -> FloatArray:
     """Return `n_alphas` values, from just below the largest that leaves a component down to a share of it."""
     n_values = checked_count(n_alphas, "n_alphas")
     if not 0 < smallest < 1:
         raise ValueError(f"smallest is a share of the largest alpha, between 0 and 1; got {smallest!r}")
-    return JUST_BELOW * all_zero.nonempty * np.geomspace(1.0, smallest, n_values)
+    return JUST_BELOW * all_zero_alpha(estimator, X).nonempty * np.geomspace(1.0, smallest, n_values)
 
 
-def check_largest_alpha(l1_ratio: float) -> None:
+def check_largest_alpha(estimator: SPCATV) -> None:
     """Refuse a ratio of 0, at which no alpha makes every loading zero."""
-    if l1_ratio <= 0:
+    if estimator.l1_ratio <= 0:
         raise ValueError(
             "l1_ratio is 0: without an l1 penalty no alpha sets every loading to zero, and there is no "
             "largest one; give l1_ratio > 0, or the values of alpha"
@@ -154,10 +126,8 @@ def check_largest_alpha(l1_ratio: float) -> None:
 def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     """Find the alpha from which on the first component is empty.
 
-    For given scores u the loading is zero from some alpha on, and a component whose first loading is not
-    zero never becomes so, because its objective only falls: fits from the same starts die at one alpha,
-    which bisection finds. By (1.3d) of docs/method.md a loading v beats zero exactly if alpha is below its
-    `AllZero.witness`; each fit at the witness of the last one finds a higher one, until none does.
+    Fits from the same starts die at one alpha, which bisection finds: a component whose first loading is not
+    zero never becomes empty, because its objective only falls.
 
     Parameters
     ----------
@@ -182,77 +152,31 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     >>> round(limits.empty, 6)
     2.0
     """
-    single = clone(estimator).set_params(
-        n_components=1,
-        sparsity=FIT.sparsity,
-        smoothness=FIT.smoothness,
-        alpha=1.0,
-        method="deflation",
-        init="svd",
-        max_iter=min(int(estimator.max_iter), ALTERNATIONS),
-    )
-    setting = complete_setting(single, {})
-    check_largest_alpha(setting["l1_ratio"])
-    single, data, structure = checked_template(single, X)
-    fitter = PathFitter(single, data, structure)
-    empty = empty_alpha(single, fitter)
-    if empty == 0:
-        raise ValueError("X has no variance: every component is zero whatever alpha is")
-    last = _last_nonempty(fitter, setting, empty)
-    return AllZero(nonempty=last.alpha, witness=_climb(single, fitter, last), empty=empty)
-
-
-def empty_alpha(estimator: SPCATV, fitter: PathFitter) -> float:
-    """``max_j ||X_j|| / N / l1_ratio`` in the estimator's units; 0 for data without variance."""
+    setting = {"alpha": 1.0, "l1_ratio": estimator.l1_ratio, "tv_ratio": estimator.tv_ratio}
+    max_iter = min(int(estimator.max_iter), ALTERNATIONS)
+    single = with_setting(estimator, setting)
+    single = clone(single).set_params(n_components=1, method="deflation", init="svd", max_iter=max_iter)
+    check_largest_alpha(single)
+    fitter = PathFitter(*checked_template(single, X))
     data = fitter.data
     with one_blas_thread():
-        return data.largest_column_norm / data.shape[0] / estimator.l1_ratio / alpha_unit(estimator, data)
-
-
-def _last_nonempty(fitter: PathFitter, setting: Setting, empty: float) -> PathFit:
-    """Return the fit with the largest alpha that has a component, by bisection."""
-    nonempty: PathFit | None = None
-    alpha, smallest_empty = FIRST_SHARE * empty, empty
-    while nonempty is None or smallest_empty > nonempty.alpha * (1 + ALPHA_PRECISION):
-        fitted = fitter.fit_from({**setting, "alpha": alpha}, near=())
-        if fitted.fit.components.any():
-            nonempty = fitted
+        norm = data.largest_column_norm
+        empty = norm / data.shape[0] / single.l1_ratio / alpha_unit(single, data)
+    if empty == 0:
+        raise ValueError("X has no variance: every component is zero whatever alpha is")
+    alpha, nonempty, smallest_empty = FIRST_SHARE * empty, 0.0, empty
+    while smallest_empty > nonempty * (1 + ALPHA_PRECISION):
+        if fitter.fit_from({**setting, "alpha": alpha}, near=()).fit.components.any():
+            nonempty = alpha
         else:
             smallest_empty = alpha
-        alpha = smallest_empty / 4 if nonempty is None else float(np.sqrt(smallest_empty * nonempty.alpha))
+        alpha = float(np.sqrt(smallest_empty * nonempty)) or smallest_empty / 4
         if alpha < SMALLEST_SHARE * empty:
             raise ValueError(
                 f"no alpha down to {alpha:.3g} leaves a component that is not empty; check X and the ratios "
-                f"(l1_ratio={setting['l1_ratio']}, tv_ratio={setting['tv_ratio']})"
+                f"(l1_ratio={single.l1_ratio}, tv_ratio={single.tv_ratio})"
             )
-    return nonempty
-
-
-def _climb(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
-    """Return the largest witness that is found by following the component upwards."""
-    witness = _witness(estimator, fitter, fitted)
-    for _ in range(MOST_FITS):
-        # the witness itself is out of reach of a fit of finite precision: aim a little below
-        aim = witness * (1 - 0.5 * ALPHA_PRECISION)
-        if aim <= fitted.alpha * (1 + 0.5 * ALPHA_PRECISION):
-            break
-        fitted = fitter.fit_from({**fitted.setting, "alpha": aim}, near=[fitted])
-        if not fitted.fit.components.any():
-            break
-        witness = max(witness, _witness(estimator, fitter, fitted))
-    return witness
-
-
-def _witness(estimator: SPCATV, fitter: PathFitter, fitted: PathFit) -> float:
-    """Return the alpha up to which this component's loading has a positive margin."""
-    loading = fitted.fit.components[0]
-    weighted = fitted.setting["l1_ratio"] * float(np.abs(loading).sum())
-    # a penalty that is quadratic near zero vanishes faster than the loading does
-    rows = fitter.structure.forward(loading)
-    slope = as_penalty(estimator.penalty).slope_at_zero(fitter.structure, rows)
-    weighted += fitted.setting["tv_ratio"] * slope
-    explained = float(fitted.fit.decomposition.singular_values[0]) / fitter.data.shape[0]
-    return explained / weighted / alpha_unit(estimator, fitter.data)
+    return AllZero(nonempty, empty)
 
 
 def values(name: str, given: Any) -> tuple[float, ...]:
@@ -267,41 +191,45 @@ def values(name: str, given: Any) -> tuple[float, ...]:
 
 
 def target_rows(template: SPCATV, sparsity: Any, smoothness: Any) -> list[Row]:
-    """Return every sparsity with every smoothness, one row per smoothness, all checked."""
-    shares = values("sparsity", sparsity)
-    rows: list[Row] = [
-        tuple({"sparsity": share, "smoothness": value} for share in shares)
-        for value in values("smoothness", smoothness)
-    ]
-    for setting in (setting for row in rows for setting in row):
-        check_parameters(with_setting(template, setting))
+    """Return every sparsity with every smoothness, one row per smoothness."""
+    fixed = [{"smoothness": value} for value in values("smoothness", smoothness)]
+    return _checked_rows(template, "sparsity", values("sparsity", sparsity), fixed)
+
+
+def alpha_rows(template: SPCATV, alpha: Any, l1_ratio: Any, tv_ratio: Any) -> list[Row]:
+    """Return every alpha with every pair of ratios that leaves something for the l2 norm, one row per pair.
+
+    With ``alpha="grid"`` a row has one setting, of which `row_below_all_zero` makes a row.
+    """
+    is_grid = isinstance(alpha, str) and alpha == "grid"
+    pairs = list(product(values("l1_ratio", l1_ratio), values("tv_ratio", tv_ratio)))
+    pairs = [pair for pair in pairs if sum(pair) < 1] or pairs[:1]
+    fixed = [{"l1_ratio": l1, "tv_ratio": tv} for l1, tv in pairs]
+    rows = _checked_rows(template, "alpha", (1.0,) if is_grid else values("alpha", alpha), fixed)
+    for setting, *_ in rows if is_grid else ():
+        check_largest_alpha(with_setting(template, setting))
     return rows
 
 
-def ratio_pairs(template: SPCATV, l1_ratio: Any, tv_ratio: Any) -> list[Pair]:
-    """Return all pairs (l1_ratio, tv_ratio) that leave something for the l2 norm."""
-    every = list(product(values("l1_ratio", l1_ratio), values("tv_ratio", tv_ratio)))
-    pairs = [(l1, tv) for l1, tv in every if l1 + tv < 1] or every[:1]
-    for l1, tv in pairs:
-        check_parameters(clone(template).set_params(l1_ratio=l1, tv_ratio=tv))
-    return pairs
-
-
-def alpha_rows(pairs: Sequence[Pair], alphas: Sequence[float]) -> list[Row]:
-    """Return every alpha with every pair of ratios, one row per pair."""
-    return [tuple({"alpha": alpha, "l1_ratio": l1, "tv_ratio": tv} for alpha in alphas) for l1, tv in pairs]
+def _checked_rows(
+    template: SPCATV, name: str, varied: Sequence[float], fixed: Sequence[Setting]
+) -> list[Row]:
+    rows: list[Row] = [tuple({name: value, **others} for value in varied) for others in fixed]
+    for setting in (setting for row in rows for setting in row):
+        check_parameters(with_setting(template, setting))
+    return rows
 
 
 def row_below_all_zero(
     template: SPCATV,
     X: Any,
     structure: Structure,
-    pair: Pair,
     adjustment: Adjustment,
+    setting: Setting,
     n_alphas: int,
     smallest: float,
 ) -> Row:
-    """Return the row of a pair of ratios, with values of alpha that suit all samples."""
-    estimator = clone(template).set_params(structure=structure, l1_ratio=pair[0], tv_ratio=pair[1])
-    grid = grid_below(all_zero_alpha(estimator, adjustment.whole(as_data(X))), n_alphas, smallest)
-    return alpha_rows([pair], grid.tolist())[0]
+    """Return the row with the ratios of a setting, and values of alpha that suit all samples."""
+    estimator = with_setting(template, setting).set_params(structure=structure)
+    grid = _grid_below_all_zero(estimator, adjustment.whole(as_data(X)), n_alphas, smallest)
+    return tuple({**setting, "alpha": alpha} for alpha in grid.tolist())

@@ -1,12 +1,8 @@
-"""Many settings of the same data: a warm-started path.
-
-One pass over the data serves all settings, the memory layout of the structure is made once, and every fit
-starts from the loadings, the scores and the dual variables of the fits before it (docs/method.md section
-4.3). Each model is certified like a fit of its own.
-"""
+"""Settings, and warm-started paths of many settings of the same data (docs/method.md section 4.3)."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,16 +16,9 @@ from spcatv._util.parameters import FIT, TARGET_PARAMETERS
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import Data
-from spcatv.decomposition import WarmStart
+from spcatv.decomposition import JointStart, WarmStart
 from spcatv.estimator import SPCATV
-from spcatv.estimator._fit import (
-    Fit,
-    centred_data,
-    checked_data,
-    fit_data,
-    store_fit,
-    with_parameters,
-)
+from spcatv.estimator._fit import Fit, centred_data, checked_data, fit_data, store_fit, with_parameters
 from spcatv.estimator._validation import check_parameters
 from spcatv.estimator._warnings import warn_about, warn_of_weights
 from spcatv.progress import SILENT, Listener, current_listener
@@ -53,23 +42,17 @@ class Path:
     Attributes
     ----------
     settings : tuple of mapping
-        ``sparsity`` and ``smoothness`` of every model, or ``alpha``, ``l1_ratio`` and ``tv_ratio``, in the
-        order they were given.
+        ``sparsity`` and ``smoothness`` of every model, or ``alpha``, ``l1_ratio`` and ``tv_ratio``.
     models : tuple of SPCATV
-        The fitted models, in the same order.
+        The fitted models, in the order in which the settings were given.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from spcatv import SPCATV
     >>> from spcatv.selection import path
-    >>> X = np.random.default_rng(0).standard_normal((20, 30))
-    >>> settings = [{"sparsity": 0.9}, {"sparsity": 0.5, "smoothness": 2.0}]
-    >>> fitted = path(SPCATV(1, structure=(30,)), X, settings)
-    >>> [dict(setting) for setting in fitted.settings]
-    [{'sparsity': 0.9, 'smoothness': 1.0}, {'sparsity': 0.5, 'smoothness': 2.0}]
-    >>> len(fitted.models)
-    2
+    >>> fitted = path(SPCATV(1), [[1.0, 2.0, 0.0], [3.0, 5.0, 1.0], [2.0, 1.0, 7.0]], [0.3, 0.6])
+    >>> [dict(setting) for setting in fitted.settings], len(fitted.models)
+    ([{'sparsity': 0.3, 'smoothness': 1.0}, {'sparsity': 0.6, 'smoothness': 1.0}], 2)
     """
 
     settings: tuple[Setting, ...]
@@ -78,6 +61,8 @@ class Path:
 
 def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, float]]) -> Path:
     """Fit many settings to the same data, each from the one before.
+
+    One pass over the data serves all settings. Each model is certified like a fit of its own.
 
     Parameters
     ----------
@@ -88,18 +73,14 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     settings : iterable of float or mapping
         Mappings with any of ``sparsity`` and ``smoothness``, or with any of ``alpha``, ``l1_ratio`` and
         ``tv_ratio`` (the penalised model). A number is a sparsity if the estimator has ``alpha=None``, and
-        an alpha otherwise. What a setting leaves out is the estimator's. Whatever the order given, fits
-        begin with the densest components, which start where PCA ends, and go on so that each is like the
-        one before.
+        an alpha otherwise. Values that a setting lacks are the estimator's. Whatever the order given, fits
+        begin with the densest components, and each of the others is like the one before.
 
     Returns
     -------
     Path
-
-    Notes
-    -----
-    `init` and `n_init` count for the first fit, and for components that the one before has lost. Where
-    several components are as good as each other, a path may follow another one than a cold fit finds.
+        Settings and models. Where several components are as good as each other, a path may follow another
+        one than a cold fit finds.
 
     Examples
     --------
@@ -119,13 +100,11 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     template, data, structure = checked_template(estimator, X)
     strongest = max(chosen, key=lambda setting: setting.get("smoothness", 0.0))
     warn_of_weights(with_setting(template, strongest), structure)
-    fitter = PathFitter(template, data, structure, listener=current_listener())
-    models: dict[int, SPCATV] = {}
-    for k in path_order(chosen):
-        models[k] = fitter.model(fitter.fit(chosen[k]))
-    ordered = tuple(models[k] for k in range(len(chosen)))
-    warn_about(*ordered)
-    return Path(settings=tuple(chosen), models=ordered)
+    fitter = PathFitter(template, data, structure, current_listener())
+    by_number = {k: fitter.model(fitter.fit(chosen[k])) for k in path_order(chosen)}
+    models = tuple(by_number[k] for k in range(len(chosen)))
+    warn_about(*models)
+    return Path(settings=tuple(chosen), models=models)
 
 
 def checked_template(estimator: SPCATV, X: Any) -> tuple[SPCATV, Data, Structure]:
@@ -142,40 +121,33 @@ class PathFit:
 
     setting: Setting  # sparsity and smoothness, or alpha and the ratios
     fit: Fit  # its fit, with warm starts for others
-
-    @property
-    def alpha(self) -> float:
-        """Alpha of the setting, in the estimator's units."""
-        return float(self.setting["alpha"])
+    seconds: float  # wall-clock time of the fit
 
 
 class PathFitter:
-    """Fits settings to the same data, each from others that it has fitted.
-
-    The template has everything but the settings; it is valid, and not changed. The listener is told of the
-    components and alternations of every fit.
-    """
+    """Fits settings to the same data, with the other parameters of a template, which is not changed."""
 
     def __init__(
-        self, template: SPCATV, data: Data, structure: Structure, *, listener: Listener = SILENT
+        self, template: SPCATV, data: Data, structure: Structure, listener: Listener = SILENT
     ) -> None:
-        self._template = template
-        self.structure = structure
+        self.template, self.structure = template, structure
         self.data = centred_data(template, data)
         self._listener = listener
-        self._last: tuple[PathFit, ...] = ()
+        self._last: tuple[PathFit, ...] = ()  # the last two fits of the path
+        self._start: JointStart | None = None  # of every joint fit to a wanted sparsity
 
     def fit(self, setting: Setting) -> PathFit:
-        """Fit the next setting of the path: from the last two fits, or from the estimator's `init`."""
+        """Fit the next setting of the path, from the last two."""
         fitted = self.fit_from(setting, self._last)
         self._last = (*self._last[-1:], fitted)
         return fitted
 
     def fit_from(self, setting: Setting, near: Sequence[PathFit]) -> PathFit:
-        """Fit a setting apart from the path: from given fits, the nearer one last, or from `init`."""
-        estimator = with_setting(self._template, setting)
+        """Fit a setting apart from the path: from others, the nearer one last, or as `SPCATV.fit` does."""
+        estimator = with_setting(self.template, setting)
         check_parameters(estimator)
         rng = check_random_state(deepcopy(estimator.random_state))
+        started = time.perf_counter()
         with one_blas_thread():
             fit = fit_data(
                 estimator,
@@ -183,14 +155,16 @@ class PathFitter:
                 self.structure,
                 rng=rng,
                 keep_warm_start=True,
-                warm_start=_warm_start(setting, near),
+                warm_start=_warm_start(setting, near) or WarmStart((), start=self._start),
                 listener=self._listener,
             )
-        return PathFit(setting, fit)
+        if "sparsity" in setting:
+            self._start = fit.decomposition.start
+        return PathFit(setting, fit, time.perf_counter() - started)
 
     def model(self, fitted: PathFit) -> SPCATV:
         """Return a fit of this path as a fitted estimator."""
-        model = with_setting(self._template, fitted.setting)
+        model = with_setting(self.template, fitted.setting)
         model.random_state = deepcopy(model.random_state)
         store_fit(model, fitted.fit)
         return model
@@ -201,9 +175,8 @@ def path_order(settings: Sequence[Setting]) -> list[int]:
 
     Values of alpha go up in one row and down in the next. Sparsity always goes up.
     """
-    rows = sorted({row_key(setting) for setting in settings})
     order: list[int] = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(sorted({row_key(setting) for setting in settings})):
         members = [k for k, setting in enumerate(settings) if row_key(setting) == row]
         down = number % 2 == 1 and "alpha" in settings[members[0]]
         order += sorted(members, key=lambda k: _strength(settings[k]), reverse=down)
@@ -213,9 +186,8 @@ def path_order(settings: Sequence[Setting]) -> list[int]:
 def way_to(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
     """Return the settings to fit, each from the one before, to reach `setting`, which is the last.
 
-    A strong penalty that a path reaches may be out of reach of a fit that starts there, so that a value of
-    alpha comes after the smaller ones with the same ratios. Components of a wanted sparsity need no way: a
-    fit alone finds them, and its result depends on no other setting.
+    A fit that starts at a strong penalty may miss what a path finds, so that smaller values of alpha with the
+    same ratios come first. Components of a wanted sparsity are fitted alone.
     """
     if "sparsity" in setting:
         return [setting]
@@ -238,17 +210,14 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
     """Return a start from one or two fits, extrapolated through two if the settings lie on a line."""
     if not near:
         return None
-    last = near[-1]
+    last, older = near[-1], near[-2] if len(near) > 1 else None
     # a sparse component may have lost a region that a denser one has: it only tells where sparser ones lie
     if "sparsity" in setting and _strength(setting) < _strength(last.setting):
         return None
     before = last.fit.decomposition
     alone = WarmStart(before.fitted, start=before.start)
-    if len(near) == 1:
-        return alone
-    older = near[-2]
-    if not set(setting) == set(last.setting) == set(older.setting):
-        return alone  # the two models have no straight line in common
+    if older is None or not set(setting) == set(last.setting) == set(older.setting):
+        return alone  # two models have no straight line in common
     last_move = _place(last.setting) - _place(older.setting)
     move = _place(setting) - _place(last.setting)
     ahead = float(move @ last_move) / (float(last_move @ last_move) or 1.0)
@@ -266,28 +235,23 @@ def _place(setting: Setting) -> FloatArray:
 
 def complete_setting(estimator: SPCATV, setting: float | Mapping[str, Any]) -> Setting:
     """Return all values of a setting; those left out are taken from the estimator."""
-    penalised = estimator.alpha is not None
-    given = dict(setting) if isinstance(setting, Mapping) else {"alpha" if penalised else "sparsity": setting}
-    if given:
-        penalised = not set(given) <= set(TARGET_PARAMETERS)
-    names = WEIGHTS if penalised else TARGET_PARAMETERS
-    unknown = sorted(set(given) - set(names))
-    if unknown:
-        raise ValueError(
-            "a setting of a path may hold sparsity and smoothness, or alpha, l1_ratio and tv_ratio; got "
-            f"{', '.join(map(repr, sorted(given)))}"
-        )
-    complete = {name: given.get(name, getattr(estimator, name)) for name in names}
-    if penalised and complete["alpha"] is None:
-        raise ValueError(f"a setting with {', '.join(sorted(given))} needs alpha as well")
-    return complete
+    names = (TARGET_PARAMETERS, WEIGHTS) if estimator.alpha is None else (WEIGHTS, TARGET_PARAMETERS)
+    given = dict(setting) if isinstance(setting, Mapping) else {names[0][0]: setting}
+    for own in names:
+        if set(given) <= set(own):
+            complete = {name: given.get(name, getattr(estimator, name)) for name in own}
+            if own == WEIGHTS and complete["alpha"] is None:
+                raise ValueError(f"a setting with {', '.join(sorted(given))} needs alpha as well")
+            return complete
+    raise ValueError(
+        "a setting of a path may hold sparsity and smoothness, or alpha, l1_ratio and tv_ratio; got "
+        f"{', '.join(map(repr, sorted(given)))}"
+    )
 
 
 def with_setting(estimator: SPCATV, setting: Setting) -> SPCATV:
     """Return a copy of an estimator with the parameters of a setting, and defaults for the other model."""
-    others: dict[str, Any] = {"alpha": None}
-    if "alpha" in setting:
-        others = {"sparsity": FIT.sparsity, "smoothness": FIT.smoothness}
+    others = {name: getattr(FIT, name) for name in ("alpha", *TARGET_PARAMETERS)}
     copied: SPCATV = with_parameters(estimator, {**others, **setting})
     return copied
 

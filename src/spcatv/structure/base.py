@@ -18,10 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.structure.bounds import spectral_norm_squared
 
 Made = TypeVar("Made")
+# Largest sum of a row of differences, as a share of the sum of its magnitudes.
+SUM_ROUNDING = 1e-12
 
 
 def read_only(array: Array) -> Array:
@@ -60,6 +62,8 @@ class Structure:
            [ 0.,  0., -1.,  1.]])
     >>> chain.group_ptr
     array([0, 1, 2, 3])
+    >>> chain.is_difference
+    array([ True,  True,  True])
     >>> chain == grid((4,)), chain.digest == grid((2, 2)).digest
     (True, False)
     >>> chain.forward([0, 0, 2, 1]), chain.value([0, 0, 2, 1])
@@ -138,6 +142,12 @@ class Structure:
     def n_rows(self) -> int:
         """Number of rows of A, the length of a dual variable alpha."""
         return int(self._operator[0].shape[0])
+
+    @cached_property
+    def is_difference(self) -> BoolArray:
+        """Whether a row of A sums to zero, up to rounding, so that constant features do not pay for it."""
+        matrix = self._operator[0]
+        return np.asarray(np.abs(matrix.sum(axis=1)) <= SUM_ROUNDING * abs(matrix).sum(axis=1))
 
     def forward(self, v: npt.ArrayLike) -> FloatArray:
         """Return ``A v`` for v of shape (n_features,): mostly differences of neighbours, shape (n_rows,)."""

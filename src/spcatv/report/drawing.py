@@ -1,0 +1,209 @@
+"""Style of all figures, colours of maps, pictures as text for the page, and the base class of its views."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, ClassVar
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
+
+from spcatv._util.types import Array, FloatArray
+
+# blue to white to red keeps its order for every kind of colour blindness; cividis was designed for that
+DIVERGING = "RdBu_r"
+SEQUENTIAL = "cividis"
+# Okabe and Ito's colours, dark enough for lines on white, each with a mark: colour is never the only cue
+LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#7A5C00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":")
+# inches
+PANEL_WIDTH = 2.3
+IMAGE_WIDTH = 4.4
+
+RC: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.dpi": 120,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",  # the same picture on every machine, whatever fonts it has
+    "svg.hashsalt": "spca-tv",  # and the same bytes
+    "text.parse_math": False,  # dollar signs in a name are just characters
+}
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Use the style while figures are drawn and written."""
+    with matplotlib.rc_context(RC):  # type: ignore[arg-type]  # its keys are texts
+        yield
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """Yield an empty figure in the common style, size in inches, without registering it with pyplot."""
+    with figure_style():
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def line_style(number: int, **changes: Any) -> dict[str, Any]:
+    """Return colour, mark and dashes of series `number`; neighbouring series differ in colour and mark."""
+    return {
+        "color": LINE_COLOURS[number % len(LINE_COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": LINES[(number // len(LINE_COLOURS)) % len(LINES)],
+        "markersize": 4,
+        "linewidth": 1.4,
+        **changes,
+    }
+
+
+@cache
+def colour_table(name: str) -> npt.NDArray[np.uint8]:
+    """Return 256 colours of a colour map, shape (256, 3)."""
+    colours = matplotlib.colormaps[name](np.linspace(0, 1, 256))[:, :3]
+    return np.round(255 * colours).astype(np.uint8)
+
+
+@cache
+def legend(name: str) -> str:
+    """Return a picture of the colours of a table, from low to high."""
+    stream = io.BytesIO()
+    imsave(stream, np.repeat(colour_table(name)[None], 2, axis=0), format="png")
+    return data_uri("png", stream)
+
+
+def colour_top(loading: npt.ArrayLike) -> float:
+    """Return the end of the colour scale of a map: the 99 % quantile of its nonzero absolute values, or 0."""
+    values = np.asarray(loading, dtype=np.float64)
+    return float(np.quantile(np.abs(values[values != 0]), 0.99)) if values.any() else 0.0
+
+
+def shared_top(components: npt.ArrayLike) -> float:
+    """Return the end of the colour scale that all components share: the largest of their ends."""
+    return max(map(colour_top, np.asarray(components)), default=0.0) or 1.0
+
+
+def svg_uri(figure: Figure) -> str:
+    """Convert a figure to a data URI (SVG) for an `img` element; its background becomes transparent."""
+    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+        patch.set(facecolor="none", edgecolor="none")
+    stream = io.BytesIO()
+    with figure_style():
+        figure.set_dpi(RC["savefig.dpi"])
+        # savefig would draw the figure twice: the first time only to find its layout
+        FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # type: ignore[no-untyped-call]
+    return data_uri("svg+xml", stream)
+
+
+def data_uri(kind: str, stream: io.BytesIO) -> str:
+    """Return a picture as the text of a data URI."""
+    return f"data:image/{kind};base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+
+
+def packed(array: Array) -> str:
+    """Compress the bytes of an array (little-endian, C order) with zlib, and encode them in base64."""
+    plain = np.ascontiguousarray(array)
+    plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+    return base64.b64encode(zlib.compress(plain.tobytes(), 9)).decode("ascii")
+
+
+def packed_steps(array: Array) -> str:
+    """Pack integers as differences from one to the next, which compress far better for long runs."""
+    values = np.ascontiguousarray(array, dtype=np.int32).ravel()
+    return packed(np.diff(values, prepend=np.int32(0)).astype(np.int32))
+
+
+def packed_map(values: npt.ArrayLike, bits: int = 16) -> dict[str, Any]:
+    """Pack a map as 16-bit or 8-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
+
+    Values above half a step are off by at most half a step.
+    """
+    kind = np.dtype(f"i{bits // 8}")
+    exact = np.asarray(values, dtype=np.float64)
+    largest = float(np.abs(exact).max(initial=0.0))
+    step = largest / np.iinfo(kind).max if largest > 0 else 1.0
+    whole = np.round(exact / step)
+    whole = np.where((whole == 0) & (exact != 0), np.sign(exact), whole)
+    return {"step": step, "bits": bits, "values": packed(whole.astype(kind))}
+
+
+class View(ABC):
+    """Picture of features in their places: interactive on the page, and `n_panels` panels in a figure."""
+
+    kind: ClassVar[str]  # of the viewer in the script of the page
+    caption = ""
+    planes: Sequence[str] = ()  # names of the directions of slices
+    ends: Mapping[str, tuple[str, str]] = {}  # names of the left and right edge of each slice
+    presets: Sequence[str] = ()  # names of the directions from which a surface can be seen
+    shapes: Sequence[str] = ()  # names of the shapes in which a surface can be seen
+    n_panels = 1
+    aspect = 1.15  # width over height of a panel
+
+    @abstractmethod
+    def payload(self) -> dict[str, Any]:
+        """Return the data from which the script of the page draws."""
+
+    @abstractmethod
+    def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
+        """Draw a loading of shape (P,) into `n_panels` panels."""
+
+    def shown(self, loading: FloatArray) -> FloatArray:
+        """Return the entries of a loading that the view shows."""
+        return loading
+
+    def top(self, loadings: FloatArray) -> float:
+        """Return the end of a scale for loadings of shape (n, P)."""
+        return shared_top(loadings)
+
+    def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
+        """Draw components with one colour scale: one row each, or several per row if each is one panel."""
+        per_component = sum(view.n_panels for view in views)
+        alone = per_component == 1
+        side_by_side = max(1, round(len(numbers) ** 0.5)) if alone else 1
+        n_rows, n_columns = -(-len(numbers) // side_by_side), per_component * side_by_side
+        width = min(10.0, (IMAGE_WIDTH if alone else PANEL_WIDTH) * n_columns + 0.6)
+        side = (width - 0.6) / n_columns if alone else PANEL_WIDTH
+        top = self.top(loadings[list(numbers)])
+        norm = Normalize(-top, top)
+        with new_figure(width, (side / self.aspect + 0.25) * n_rows + 0.7) as figure:
+            grid = figure.subplots(n_rows, n_columns, squeeze=False)
+            for axes in grid.flat:
+                axes.set_axis_off()
+            for own, k in zip(grid.reshape(-1, per_component), numbers, strict=False):
+                panels = iter(own)
+                for view in views:
+                    view.draw([next(panels) for _ in range(view.n_panels)], loadings[k], norm)
+                name = f"component {k + 1}"
+                if alone:
+                    own[0].set_title(name)
+                else:  # beside the first panel
+                    place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center", "fontsize": 10}
+                    own[0].text(-0.04, 0.5, name, transform=own[0].transAxes, **place)
+            shape: dict[str, Any] = {"orientation": "horizontal", "shrink": 0.5, "aspect": 30, "pad": 0.02}
+            bar = figure.colorbar(ScalarMappable(norm, DIVERGING), ax=list(grid.flat), extend="both", **shape)
+            bar.set_label("loading (zero is not coloured)")
+        return figure
