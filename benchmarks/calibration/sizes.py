@@ -30,11 +30,11 @@ def _p_values(rng: np.random.Generator) -> dict[str, float]:
         scores = rng.standard_normal((len(labels), 1)) * np.where(labels == 0, 3, 1)[:, None]
         names = [f"sub-{k:02d}.nii" for k in range(len(labels))]
         result = differences(scores, names, [f"g{label}" for label in labels])
-        found[f"{len(sizes)} groups"] = float(result.p.alone[0])
+        found[f"{len(sizes)} groups"] = float(result.main.p[0])
     variable = rng.uniform(0, 3, 40)
     scores = (np.exp(variable) * rng.standard_normal(40))[:, None]
     result = correlations(scores, [f"sub-{k:02d}.nii" for k in range(40)], variable.tolist())
-    found["correlation"] = float(result.p.alone[0])
+    found["correlation"] = float(result.main.p[0])
     # two methods with the same error: each predicts by the leading direction of features of its own
     data, errors = rng.standard_normal((100, 2, 5)), np.empty((5, 2))
     for k in range(5):

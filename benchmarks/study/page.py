@@ -12,7 +12,6 @@ from benchmarks.reproduce.realdata import N_SPLITS
 from benchmarks.study.fits import SHARES
 from benchmarks.study.measures import OURS
 from benchmarks.tables import each, markdown
-from spcatv.significance import paired_t_test
 
 Results = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -41,23 +40,13 @@ def title(name: str) -> str:
 
 
 def what_was_run(results: Results) -> str:
-    """Folds and splits behind the tables, and where they were made."""
-    rows = []
-    for name in results["data"]:
-        for zeros in sorted(SHARES):
-            found = cells(results, name, zeros)
-            counts = [
-                f"{len(found[key]['errors'])} / {found[key]['n_splits']}" if key in found else None
-                for key in SHORT
-            ]
-            rows.append([title(name), f"{zeros:.0%}", *counts])
+    """Command, versions, and number of fits."""
     run = results["run"]
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     return (
         f"`{run['command']}`, {run['date']}, Python {run['python']}, {versions}. "
         f"{run['n_fitted']:,} of {run['n_planned']:,} fits, {run['cpu_seconds'] / 60:.0f} minutes of one "
-        f"processor core. Folds / splits into halves that were fitted, a dash for none:\n\n"
-        f"{markdown(['data', 'zeros', *SHORT.values()], rows)}"
+        "processor core."
     )
 
 
@@ -146,17 +135,6 @@ def _by_share(
     return markdown(["data", "zeros", *SHORT.values()], rows)
 
 
-def reached(results: Results) -> str:
-    """Zeros that the components have, means over folds."""
-    rows = []
-    for name in results["data"]:
-        for zeros in sorted(SHARES):
-            found = cells(results, name, zeros)
-            shares = [_range(found[key]["reached"]) if key in found else None for key in SHORT]
-            rows.append([title(name), f"{zeros:.0%}", *shares])
-    return markdown(["data", "asked for", *SHORT.values()], rows)
-
-
 def dice_folds(results: Results) -> str:
     """Dice indices over folds at every share."""
     return _by_share(results, lambda cell, name: float(np.mean(cell["dice_folds"])), ".3f", max)
@@ -229,25 +207,6 @@ def _interval(value: Mapping[str, float] | None) -> str | None:
     return f"{middle} ({low} to {high})"
 
 
-def error_tests(results: Results) -> str:
-    """SPCA-TV against every method at the first share: the difference of errors, with paired t-tests."""
-    keys = [key for key in SHORT if key != OURS]
-    rows = []
-    for name in results["data"]:
-        found = cells(results, name, MAIN)
-        if OURS in found:
-            rows.append([title(name), *(_test(found[OURS], found.get(key)) for key in keys)])
-    return markdown(["SPCA-TV against", *(SHORT[key] for key in keys)], rows)
-
-
-def _test(ours: Cell, other: Cell | None) -> str | None:
-    if other is None:
-        return None
-    test = paired_t_test(ours["errors"], other["errors"])
-    p_text = "p < 0.001" if test.p_value < 0.001 else f"p = {test.p_value:.3f}"
-    return f"{error_of(ours) / error_of(other) - 1:+.1%} ({p_text})"
-
-
 def summary(results: Results) -> str:
     """Return the sentences of the abstract that have numbers in them."""
     at_main = {name: cells(results, name, MAIN) for name in results["data"]}
@@ -281,43 +240,6 @@ def summary(results: Results) -> str:
     return text
 
 
-def findings(results: Results) -> str:
-    """Sentences with counts: against every method, where SPCA-TV is better and where it is not."""
-    lines = []
-    for key, label in SHORT.items():
-        if key != OURS:
-            line = _against(results, key, label)
-            lines += [line] if line else []
-    return "\n".join(lines)
-
-
-def _against(results: Results, key: str, label: str) -> str | None:
-    """How SPCA-TV compares with one method over all data sets and shares of zeros that both have."""
-    both = []
-    for name in results["data"]:
-        for zeros in sorted(SHARES):
-            found = cells(results, name, zeros)
-            if key in found and OURS in found:
-                both.append((f"{title(name)} at {zeros:.0%}", found[OURS], found[key]))
-    if not both:
-        return None
-    folds = [text for text, ours, other in both if np.mean(ours["dice_folds"]) > np.mean(other["dice_folds"])]
-    compared = [pair for pair in both if pair[1]["dice_halves"] and pair[2]["dice_halves"]]
-    half = [text for text, ours, other in compared if _higher_over_halves(ours, other)]
-    lower = [text for text, ours, other in both if error_of(ours) < error_of(other)]
-    over_halves = f"; over halves in {_count(half, compared)}" if compared else ""
-    return (
-        f"- **{label}**: a higher Dice index over folds in {_count(folds, both)}{over_halves}; "
-        f"a lower held-out error in {_count(lower, both)}."
-    )
-
-
-def _higher_over_halves(ours: Cell, other: Cell) -> bool:
-    """Over the splits that both have."""
-    n_splits = min(ours["n_splits"], other["n_splits"])
-    return bool(np.mean(ours["dice_halves"][:n_splits]) > np.mean(other["dice_halves"][:n_splits]))
-
-
 def _count(better: Sequence[str], pairs: Sequence[tuple[str, Cell, Cell]]) -> str:
     """Such as "10 of 12 (not cortical thickness at 90 %)"."""
     others = [NAMES.get(text, text) for text, _, _ in pairs if text not in better]
@@ -334,14 +256,11 @@ def _listed(items: Iterable[str]) -> str:
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 PARTS: dict[str, Callable[[Results], str]] = {
     "summary": summary,
-    "findings": findings,
     "run": what_was_run,
     "main": main_tables,
-    "reached": reached,
     "dice-folds": dice_folds,
     "dice-halves": dice_halves,
     "errors": errors,
-    "error-tests": error_tests,
     "age": ages,
     "brief": brief,
 }

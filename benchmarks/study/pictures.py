@@ -132,7 +132,7 @@ def _surface() -> Draw:
 
     from spcatv.images.spaces.base import VertexSet
     from spcatv.images.spaces.surface import load_meshes
-    from spcatv.report.maps.surface import SurfaceView
+    from spcatv.report.brain_views import surface_view
 
     meshes = load_meshes(load_fsaverage("fsaverage5")["inflated"])
     sides: list[VertexSet] = []
@@ -140,7 +140,7 @@ def _surface() -> Draw:
         meshes.items(), np.split(real("thickness_surface.npz")["mask"], 2), strict=True
     ):
         sides.append(VertexSet(sides[-1].stop if sides else 0, hemi, np.flatnonzero(mask), mesh))
-    view = SurfaceView(tuple(sides))
+    view = surface_view(sides)
 
     def draw(panels: Sequence[Any], component: int, loading: np.ndarray, limit: float) -> None:
         view.draw(panels, loading, Normalize(-limit, limit))
