@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.ndimage import gaussian_filter
 from scipy.sparse.csgraph import dijkstra
+from scipy.spatial.distance import cdist
 
 from spcatv._util.types import BoolArray, FloatArray, IntArray
 
@@ -251,7 +252,7 @@ def make_volume_cohort(
     sizes = np.broadcast_to(np.asarray(voxel_size, dtype=np.float64), (inside.ndim,))
     points = np.argwhere(inside) * sizes
     centres = _region_centres(points, REGIONS_PER_COMPONENT * len(amplitudes))
-    distances = _distances(points, points[centres])
+    distances = cdist(points[centres], points)
     box = np.zeros(inside.shape)
 
     def smooth(values: FloatArray) -> FloatArray:
@@ -365,17 +366,12 @@ def _region_centres(points: FloatArray, n_centres: int) -> IntArray:
         raise ValueError(f"{n_centres} regions need at least as many features, got {len(points)}")
     chosen = [int(np.argmax(np.linalg.norm(points - points.mean(axis=0), axis=1)))]
     while len(chosen) < n_centres:
-        chosen.append(int(np.argmax(_distances(points, points[chosen]).min(axis=0))))
+        chosen.append(int(np.argmax(cdist(points[chosen], points).min(axis=0))))
     for _ in range(CENTRE_MOVES):
-        nearest = np.argmin(_distances(points, points[chosen]), axis=0)
+        nearest = np.argmin(cdist(points[chosen], points), axis=0)
         middles = np.stack([points[nearest == region].mean(axis=0) for region in range(n_centres)])
-        chosen = [int(index) for index in np.argmin(_distances(points, middles), axis=1)]
+        chosen = np.argmin(cdist(middles, points), axis=1).tolist()
     return np.asarray(chosen)
-
-
-def _distances(points: FloatArray, centres: FloatArray) -> FloatArray:
-    """Distance of every point from every centre, shape (n_centres, n_points)."""
-    return np.stack([np.linalg.norm(points - centre, axis=1) for centre in centres])
 
 
 def _edge_lengths(coords: FloatArray, triangles: IntArray) -> sp.csr_array:
@@ -398,7 +394,6 @@ def _check_signals(
         raise ValueError(f"amplitudes must be finite numbers, one per component, got {amplitudes!r}")
     if np.dtype(dtype) not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {np.dtype(dtype)}")
-
     if not radius > 0:
         raise ValueError(f"radius must be above 0, got {radius}")
 

@@ -130,10 +130,8 @@ def dice(
     if one.shape != other.shape:
         raise ValueError(f"both loadings must have the same shape, got {one.shape} and {other.shape}")
     parts = np.stack([_supports(one, norm_fraction, signed), _supports(other, norm_fraction, signed)])
-    sizes = parts.sum(axis=-1)
-    index = _dice_ratio(parts.all(axis=0).sum(axis=(1, 2)), sizes.sum(axis=(0, 2)), empty)
-    if corrected:
-        index = _without_chance(index, sizes[0], sizes[1], parts.shape[-1])
+    overlap, sizes = parts.all(axis=0).sum(axis=(1, 2)), parts.sum(axis=-1)
+    index = _dice_index(overlap, sizes[0], sizes[1], empty, parts.shape[-1] if corrected else None)
     return index if one.ndim == 2 else np.float64(index[0])
 
 
@@ -186,16 +184,14 @@ def pairwise_dice(
         matched.append(_supports(match.sign[:, None] * fit[match.order], norm_fraction, signed))
     # float32 counts exactly up to 2^24 features, and its matrix product is faster
     counting = np.float32 if base.shape[1] < 1 << 24 else np.float64
+    n_features = base.shape[1] if corrected else None
     first, second = np.triu_indices(len(fits), k=1)
     columns = []
-    for parts in zip(*matched, strict=True):
-        sizes = np.stack([part.sum(axis=1) for part in parts])
-        ones: Array = np.stack([part.ravel() for part in parts]).astype(counting)
+    for parts in map(np.stack, zip(*matched, strict=True)):
+        sizes = parts.sum(axis=-1)
+        ones: Array = parts.reshape(len(fits), -1).astype(counting)
         overlap = (ones @ ones.T)[first, second]
-        column = _dice_ratio(overlap, (sizes[first] + sizes[second]).sum(axis=1), empty)
-        columns.append(
-            _without_chance(column, sizes[first], sizes[second], base.shape[1]) if corrected else column
-        )
+        columns.append(_dice_index(overlap, sizes[first], sizes[second], empty, n_features))
     return np.column_stack(columns)
 
 
@@ -473,17 +469,20 @@ def _supports(loadings: npt.ArrayLike, norm_fraction: float | None, signed: bool
     return np.stack([kept > 0, kept < 0], axis=1) if signed else (kept != 0)[:, None]
 
 
-def _dice_ratio(both: Array, sizes: Array, empty: float) -> FloatArray:
-    """``2 both / sizes``, or `empty` where sizes is 0."""
-    return np.where(sizes > 0, 2.0 * both / np.maximum(sizes, 1), empty)
+def _dice_index(
+    overlap: Array, first: IntArray, second: IntArray, empty: float, n_features: int | None
+) -> FloatArray:
+    """Return Dice indices of supports of two sizes, shape (n, n_parts), that share `overlap` features (n,).
 
-
-def _without_chance(index: FloatArray, first: Array, second: Array, n_features: int) -> FloatArray:
-    """Correct Dice indices for the overlap expected by chance of parts of these sizes, shape (n, n_parts)."""
+    With `n_features`, they are corrected for the overlap expected by chance.
+    """
     total = (first + second).sum(axis=1)
-    by_chance = _dice_ratio((first.astype(np.float64) * second).sum(axis=1) / n_features, total, 0.0)
+    index = np.where(total > 0, 2.0 * overlap / np.maximum(total, 1), empty)
+    if n_features is None:
+        return index
+    by_chance = 2.0 * (1.0 * first * second).sum(axis=1) / n_features / np.maximum(total, 1)
     room = 1.0 - by_chance
-    return np.where(room > 0, (index - by_chance) / np.where(room > 0, room, 1.0), 0.0)
+    return np.divide(index - by_chance, room, out=np.zeros_like(index), where=room > 0)
 
 
 def _unit_rows(rows: FloatArray) -> FloatArray:
@@ -496,10 +495,6 @@ def _unit_rows(rows: FloatArray) -> FloatArray:
 
 def _standardize_rows(rows: FloatArray) -> FloatArray:
     """Scale every row to mean 0 and standard deviation 1; a constant row becomes zeros."""
-    lowest = rows.min(axis=1, keepdims=True)
-    spread = rows.max(axis=1, keepdims=True) - lowest
-    # a constant row has no spread; rounding may leave its standard deviation above 0
-    scaled = (rows - lowest) / np.where(spread > 0, spread, 1.0)
-    centred = scaled - scaled.mean(axis=1, keepdims=True)
-    deviation = np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
-    return np.where(spread > 0, centred / np.where(deviation > 0, deviation, 1.0), 0.0)
+    # subtract the lowest entry first, which makes a constant row exactly zero
+    scaled = _unit_rows(rows - rows.min(axis=1, keepdims=True))
+    return np.sqrt(rows.shape[1]) * _unit_rows(scaled - scaled.mean(axis=1, keepdims=True))

@@ -7,15 +7,15 @@ count.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import FloatArray
 
 Alternative = Literal["two-sided", "less", "greater"]
-ALTERNATIVES: tuple[Alternative, ...] = ("two-sided", "less", "greater")
+ALTERNATIVES: tuple[Alternative, ...] = get_args(Alternative)
 
 _BLOCK_ENTRIES = 1 << 20  # signs drawn at once
 # Treat a standard error below this share of the mean difference as rounding.
@@ -95,8 +95,7 @@ def paired_t_test(
     # imported here because SciPy's statistics are slow to import
     from scipy.stats import t as student
 
-    _check_alternative(alternative)
-    difference = _differences(first, second)
+    difference = _differences(first, second, alternative)
     n = len(difference)
     if not 0 <= held_out < 1:
         raise ValueError(f"held_out must be at least 0 and less than 1, got {held_out!r}")
@@ -106,8 +105,8 @@ def paired_t_test(
         statistic = 0.0 if mean == 0 else float(np.copysign(np.inf, mean))
     else:
         statistic = mean / error
-    below, above = (float(student.cdf(sign * statistic, n - 1)) for sign in (1, -1))
-    p_value = {"less": below, "greater": above, "two-sided": min(1.0, 2 * min(below, above))}[alternative]
+    extreme = {"two-sided": -abs(statistic), "less": statistic, "greater": -statistic}[alternative]
+    p_value = float(student.cdf(extreme, n - 1)) * (2 if alternative == "two-sided" else 1)
     return PairedTest(statistic, p_value, mean, n, 0)
 
 
@@ -159,18 +158,13 @@ def sign_flip_test(
     # imported here because SciPy's statistics are slow to import
     from scipy.stats import permutation_test
 
-    _check_alternative(alternative)
     if isinstance(n_permutations, bool) or int(n_permutations) != n_permutations or n_permutations < 1:
         raise ValueError(f"n_permutations must be an integer of at least 1, got {n_permutations!r}")
-    difference = _differences(first, second)
-
-    def extremeness(values: Array, axis: int = -1) -> FloatArray:
-        means = values.mean(axis=axis)
-        return {"two-sided": np.abs(means), "less": -means, "greater": means}[alternative]
-
+    difference = _differences(first, second, alternative)
+    extremeness = {"two-sided": np.abs, "less": np.negative, "greater": np.positive}[alternative]
     result = permutation_test(
         (difference,),
-        extremeness,
+        lambda values, axis: extremeness(values.mean(axis=axis)),
         permutation_type="samples",
         vectorized=True,
         n_resamples=int(n_permutations),
@@ -182,14 +176,12 @@ def sign_flip_test(
     return PairedTest(mean, float(result.pvalue), mean, len(difference), len(result.null_distribution))
 
 
-def _check_alternative(alternative: Any) -> None:
+def _differences(first: npt.ArrayLike, second: npt.ArrayLike, alternative: str) -> FloatArray:
+    """Return the differences of checked pairs; refuse an unknown alternative."""
     if alternative not in ALTERNATIVES:
         raise ValueError(
             f"unknown alternative {alternative!r}; choose one of {', '.join(map(repr, ALTERNATIVES))}"
         )
-
-
-def _differences(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.ndim != 1 or one.shape != other.shape:
         raise ValueError(
