@@ -65,7 +65,7 @@ PUBLIC = public_objects()
 def public_members(cls):
     """Public methods and properties that a class has from public classes and mixins, by their names."""
     for owner in cls.__mro__:
-        if owner in PUBLIC.values() or owner.__name__ == "ComponentsMixin":
+        if owner in PUBLIC.values() or owner.__name__ in ("ComponentsMixin", "ModelFolderMixin"):
             for name, member in vars(owner).items():
                 if name.startswith("_"):
                     continue

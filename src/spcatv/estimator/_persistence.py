@@ -1,19 +1,31 @@
-"""Fitted SPCATV as a `SavedModel`, and back."""
+"""Model folders of fitted estimators: methods of all that have them, and SPCATV as a `SavedModel`."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from spcatv._util.types import Array
 from spcatv._util.warn import warn_user
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.estimator._validation import check_parameters
 from spcatv.estimator.verdicts import Reproducibility
-from spcatv.model import ModelError, SavedModel, checked, pack, recordable, unpack
+from spcatv.model import (
+    ModelError,
+    SavedModel,
+    checked,
+    pack,
+    read_model,
+    recordable,
+    unpack,
+    write_model,
+)
 from spcatv.problem.penalties import PENALTY_CLASSES
 from spcatv.structure import Structure
 
@@ -26,6 +38,12 @@ NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("l1", "l2", "tv"), float | tuple[float, ...]),
     **dict.fromkeys(("n_iter", "n_features_in"), int),
 }
+# The same for lists of records and of names.
+RECORDS: dict[str, Any] = {
+    "diagnostics": tuple[ComponentDiagnostics, ...],
+    "reproducibility": tuple[Reproducibility, ...],
+    "feature_names_in": tuple[str, ...],
+}
 # The same for arrays of floating point numbers, with their shapes for K components and P features.
 ARRAYS: Mapping[str, str] = {
     "components": "KP",
@@ -34,9 +52,11 @@ ARRAYS: Mapping[str, str] = {
     "singular_values": "K",
     "explained_variance": "K",
     "explained_variance_ratio": "K",
+    "global_loading": "P",
+    "mixing": "KK",
 }
-# The same for arrays that a model has only with some parameters.
-OPTIONAL_ARRAYS: Mapping[str, str] = {"global_loading": "P", "mixing": "KK"}
+# Those of them that some models do not have.
+OPTIONAL = ("reproducibility", "feature_names_in", "global_loading", "mixing")
 # Parameters of one computer, which are no part of a model.
 NOT_SAVED = ("device",)
 # Parameter `structure` if it is the structure of the fit, which is not written twice.
@@ -45,7 +65,88 @@ FITTED_STRUCTURE = {"type": "fitted structure"}
 REPLACEMENTS = {"solver": "auto", "penalty": "tv", "random_state": None}
 
 
-def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) -> SavedModel:
+class ModelFolderMixin:
+    """Methods of estimators that can be saved as a model folder."""
+
+    _kind: ClassVar[str]  # of the model folder
+
+    def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
+        """Write the fitted model as a folder of JSON and arrays (docs/model-folder.md).
+
+        Parameters
+        ----------
+        folder : path
+            A folder that does not exist, is empty, or holds another model, which is replaced; a crash leaves
+            the old one or the new one.
+        inputs : mapping, default=None
+            Description of the data of the fit, to be stored with the model: anything that JSON can hold,
+            such as ``{"X": {"name": "X.npy", "sha256": spcatv.model.file_sha256("X.npy")}}``.
+
+        Returns
+        -------
+        Path
+            `folder`. The model of images has its loading maps in ``maps/``.
+        """
+        check_is_fitted(self, "components_")
+        return write_model(folder, self._saved(inputs or {}), extras=self._write_extras)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` has written. Everything is checked, and nothing in it is executed.
+
+        Parameters
+        ----------
+        folder : path
+            A model folder.
+
+        Returns
+        -------
+        Self
+            Fitted, with the same scores and reconstructions. A `solver` that was a function comes back as
+            "auto", a `structure` that was one as the structure that it made, a mask or surface in memory as
+            that of the fit, and a search as the model that it has chosen.
+        """
+        return cls.restore(read_model(folder, kind=cls._kind))
+
+    @classmethod
+    def restore(cls, saved: SavedModel) -> Self:
+        """Return the fitted model that a model folder describes, as `load` does.
+
+        Parameters
+        ----------
+        saved : SavedModel
+            Contents of a model folder (`spcatv.model.read_model`).
+
+        Returns
+        -------
+        Self
+            Fitted.
+
+        Examples
+        --------
+        >>> from spcatv import SPCATV
+        >>> from spcatv.model import read_model
+        >>> folder = SPCATV(1).fit([[1.0, 2.0, 0.0], [3.0, 5.0, 1.0], [2.0, 1.0, 7.0]]).save("model")
+        >>> SPCATV.restore(read_model(folder)).components_.shape
+        (1, 3)
+        """
+        with saved.naming_source():
+            return cls._restored(saved)
+
+    def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
+        """Describe the fitted model by JSON and arrays."""
+        raise NotImplementedError
+
+    @classmethod
+    def _restored(cls, saved: SavedModel) -> Self:
+        """Return the fitted model that `_saved` has described."""
+        raise NotImplementedError
+
+    def _write_extras(self, folder: Path) -> None:
+        """Write further files into a new model folder."""
+
+
+def estimator_state(estimator: Any, inputs: Mapping[str, Any]) -> SavedModel:
     """Describe a fitted SPCATV by JSON and arrays; `inputs` describe what it was fitted to.
 
     Instead of a function given as `structure`, the result holds the structure that the function made. A
@@ -53,18 +154,14 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
     defaults replace them, with a warning.
     """
     check_parameters(estimator)
-    found = {name: getattr(estimator, f"{name}_") for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
-    arrays: Arrays = {name: np.asarray(array) for name, array in found.items() if array is not None}
+    found: dict[str, Any] = {name: getattr(estimator, f"{name}_", None) for name in (*ARRAYS, *RECORDS)}
+    arrays: Arrays = {name: np.asarray(found[name]) for name in ARRAYS if found[name] is not None}
     structure, of_structure = pack(estimator.structure_, "structure")
     fitted: dict[str, Any] = {
         **{name: np.asarray(getattr(estimator, f"{name}_")).tolist() for name in NUMBERS},
+        **{name: pack(list(found[name]), name)[0] for name in RECORDS if found[name] is not None},
         "structure": structure,
-        "diagnostics": pack(list(estimator.diagnostics_), "diagnostics")[0],
     }
-    if estimator.reproducibility_ is not None:
-        fitted["reproducibility"] = pack(list(estimator.reproducibility_), "reproducibility")[0]
-    if hasattr(estimator, "feature_names_in_"):
-        fitted["feature_names_in"] = [str(name) for name in estimator.feature_names_in_]
     parameters: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name not in NOT_SAVED:
@@ -76,7 +173,7 @@ def estimator_state(estimator: Any, *, inputs: Mapping[str, Any] | None = None) 
         parameters=parameters,
         fitted=fitted,
         arrays=arrays | of_structure,
-        inputs={"structure": described, **(inputs or {})},
+        inputs={"structure": described, **inputs},
     )
 
 
@@ -85,41 +182,51 @@ def restore_estimator(make: Callable[..., Estimator], saved: SavedModel) -> Esti
 
     `make` is SPCATV or a subclass with the same parameters; the type and shape of every entry are checked.
     """
-    with saved.naming_source():
-        structure = checked(unpack(saved.fitted.get("structure"), saved.arrays), Structure, "the structure")
-        given = {
-            name: structure if packed == FITTED_STRUCTURE else _unpack_parameter(packed, saved.arrays)
-            for name, packed in saved.parameters.items()
-        }
-        try:
-            estimator = make(**given)
-            check_parameters(estimator)
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"the parameters of the model are not valid: {error}") from error
-        for name, value in _read_fitted(saved, structure).items():
-            setattr(estimator, f"{name}_", value)
-        if (given.get("global_signal") is None) != ("global_loading" not in saved.arrays):
-            raise ModelError("a model has an array 'global_loading' if, and only if, global_signal is set")
+    structure = checked(unpack(saved.fitted.get("structure"), saved.arrays), Structure, "the structure")
+    given = {
+        name: structure if packed == FITTED_STRUCTURE else _unpack_parameter(packed, saved.arrays)
+        for name, packed in saved.parameters.items()
+    }
+    try:
+        estimator = make(**given)
+        check_parameters(estimator)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"the parameters of the model are not valid: {error}") from error
+    for name, value in _read_fitted(saved, structure).items():
+        setattr(estimator, f"{name}_", value)
+    if (given.get("global_signal") is None) != ("global_loading" not in saved.arrays):
+        raise ModelError("a model has an array 'global_loading' if, and only if, global_signal is set")
     return estimator
 
 
 def _read_fitted(saved: SavedModel, structure: Structure) -> dict[str, Any]:
     """Return the fitted attributes of an estimator, all checked."""
-    fitted = saved.fitted
-    found: dict[str, Any] = {name: checked(fitted.get(name), hint, name) for name, hint in NUMBERS.items()}
-    found |= {name: np.asarray(value) for name, value in found.items() if isinstance(value, tuple)}
-    found |= {name: saved.arrays.get(name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
-    found["structure"] = structure
-    records = unpack(fitted.get("diagnostics"), saved.arrays)
-    found["diagnostics"] = checked(records, tuple[ComponentDiagnostics, ...], "diagnostics")
-    found["reproducibility"] = None
-    if "reproducibility" in fitted:
-        verdicts = unpack(fitted["reproducibility"], saved.arrays)
-        found["reproducibility"] = checked(verdicts, tuple[Reproducibility, ...], "reproducibility")
-    if "feature_names_in" in fitted:
-        names = checked(fitted["feature_names_in"], tuple[str, ...], "feature_names_in")
-        found["feature_names_in"] = np.asarray(names, dtype=object)
-    _check_shapes(found)
+    found: dict[str, Any] = {"structure": structure, "reproducibility": None}
+    for name, hint in {**NUMBERS, **RECORDS}.items():
+        if name not in OPTIONAL or name in saved.fitted:
+            found[name] = checked(unpack(saved.fitted.get(name), saved.arrays), hint, name)
+    lengths = {"K": len(found["diagnostics"]), "P": found["n_features_in"]}
+    for name in ("l1", "l2", "tv"):
+        if isinstance(found[name], tuple):
+            found[name] = np.asarray(found[name])
+        if np.shape(found[name]) not in ((), (lengths["K"],)):
+            raise ModelError(f"{name} of the model must be one number, or one number per component")
+    for name, letters in ARRAYS.items():
+        found[name] = array = saved.arrays.get(name)
+        if array is None and name in OPTIONAL:
+            continue
+        if array is None or array.dtype.kind != "f":
+            raise ModelError(f"the model has no array {name!r} of floating point numbers")
+        expected = tuple(lengths[letter] for letter in letters)
+        if array.shape != expected:
+            raise ModelError(f"the array {name!r} has the shape {array.shape}, not {expected}")
+    counts = {"its structure": structure.n_features}
+    if "feature_names_in" in found:
+        found["feature_names_in"] = np.asarray(found["feature_names_in"], dtype=object)
+        counts["its list of names"] = len(found["feature_names_in"])
+    for what, count in counts.items():
+        if count != lengths["P"]:
+            raise ModelError(f"the model has {lengths['P']} features, but {what} has {count}")
     return found
 
 
@@ -159,24 +266,3 @@ def _arrays_sha256(arrays: Mapping[str, Array]) -> str:
         hasher.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         hasher.update(np.ascontiguousarray(array).data)
     return hasher.hexdigest()
-
-
-def _check_shapes(found: Mapping[str, Any]) -> None:
-    """Compare everything that has a length with the number of components K and of features P."""
-    lengths = {"K": len(found["diagnostics"]), "P": found["n_features_in"]}
-    present = {name: letters for name, letters in OPTIONAL_ARRAYS.items() if found[name] is not None}
-    for name, letters in {**ARRAYS, **present}.items():
-        array, expected = found[name], tuple(lengths[letter] for letter in letters)
-        if array is None or array.dtype.kind != "f":
-            raise ModelError(f"the model has no array {name!r} of floating point numbers")
-        if array.shape != expected:
-            raise ModelError(f"the array {name!r} has the shape {array.shape}, not {expected}")
-    for name in ("l1", "l2", "tv"):
-        if np.shape(found[name]) not in ((), (lengths["K"],)):
-            raise ModelError(f"{name} of the model must be one number, or one number per component")
-    counts = {"its structure": found["structure"].n_features}
-    if "feature_names_in" in found:
-        counts["its list of names"] = len(found["feature_names_in"])
-    for what, count in counts.items():
-        if count != lengths["P"]:
-            raise ModelError(f"the model has {lengths['P']} features, but {what} has {count}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -28,11 +26,11 @@ from spcatv.estimator._fit import (
     fit_data,
     store_fit,
 )
-from spcatv.estimator._persistence import estimator_state, restore_estimator
+from spcatv.estimator._persistence import ModelFolderMixin, estimator_state, restore_estimator
 from spcatv.estimator._validation import check_parameters
 from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
 from spcatv.estimator.components_mixin import ComponentsMixin, FittedAttributes
-from spcatv.model import read_model, write_model
+from spcatv.model import SavedModel
 from spcatv.progress import Together, current_listener, printing
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.structure import as_structure
@@ -43,6 +41,7 @@ from spcatv.structure import as_structure
 class SPCATV(
     CallbackSupportMixin,
     ComponentsMixin,
+    ModelFolderMixin,
     TransformerMixin,
     BaseEstimator,
     FitParameters,
@@ -203,6 +202,8 @@ class SPCATV(
     True
     """
 
+    _kind = "SPCATV"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -356,42 +357,12 @@ class SPCATV(
         _, total = data.each_block(partial(_squared_error, centring_of(self), rows, scores))
         return -float(total) / data.shape[0]
 
-    def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
-        """Write the fitted model as a folder of JSON and arrays (docs/model-folder.md).
-
-        Parameters
-        ----------
-        folder : path
-            A folder that is not there yet, is empty, or holds another model, which is replaced; a crash
-            leaves the old one or the new one.
-        inputs : mapping, default=None
-            What the model was fitted to, to be kept beside it: anything that JSON can hold, such as
-            ``{"X": {"name": "X.npy", "sha256": spcatv.model.file_sha256("X.npy")}}``.
-
-        Returns
-        -------
-        Path
-            `folder`.
-        """
-        check_is_fitted(self)
-        return write_model(folder, estimator_state(self, inputs=inputs))
+    def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
+        return estimator_state(self, inputs)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` has written, after checking all of it; nothing in it is executed.
-
-        Parameters
-        ----------
-        folder : path
-            A model folder.
-
-        Returns
-        -------
-        SPCATV
-            Fitted, with the same parameters, scores and reconstructions. A `solver` that was a function
-            comes back as "auto", a `structure` that was one as the structure that it made.
-        """
-        return restore_estimator(cls, read_model(folder, kind="SPCATV"))
+    def _restored(cls, saved: SavedModel) -> Self:
+        return restore_estimator(cls, saved)
 
 
 def _products(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -30,12 +29,10 @@ from spcatv.model import (
     pack,
     recordable,
     unpack,
-    write_model,
 )
 from spcatv.model.folder import IMAGE_PACKAGES
 
 Arrays = dict[str, Array]
-KIND = "ImageSPCATV"
 MAPS = "maps"
 # parameters that may be objects, which the fitted space replaces
 OBJECTS = ("mask", "surface")
@@ -48,10 +45,10 @@ for _kind in (InputFile, DropReport, Reading, ConfoundFit):
     recordable(_kind)
 
 
-def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
-    """Write a fitted ImageSPCATV, with its loading maps below ``maps/``."""
+def fitted_state(model: Any, inputs: Mapping[str, Any]) -> SavedModel:
+    """Describe a fitted ImageSPCATV by JSON and arrays."""
     preparation: Preparation = model.preparation_
-    state = estimator_state(model.estimator_, inputs=_inputs(model))
+    state = estimator_state(model.estimator_, {**_inputs(model), **inputs})
     of_images, arrays = _preparation_state(preparation)
     of_images["names"] = list(model.input_names_)
     of_images["files"] = pack(list(model.input_files_), "files")[0]
@@ -59,8 +56,8 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
     of_images["reading_report"] = model.reading_report_
     of_images["dropped"] = pack(model.dropped_, "dropped")[0]
     own, own_arrays = _own_parameters(model)
-    saved = SavedModel(
-        kind=KIND,
+    return SavedModel(
+        kind=model._kind,
         parameters={**state.parameters, **own},
         fitted={**state.fitted, "images": of_images},
         arrays={**state.arrays, **arrays, **own_arrays},
@@ -68,12 +65,12 @@ def save_fitted(model: Any, folder: str | os.PathLike[str]) -> Path:
         versions=current_versions(*IMAGE_PACKAGES),
     )
 
-    def write_maps(target: Path) -> None:
-        maps = target / MAPS
-        maps.mkdir()
-        preparation.space.write(model.components_, maps, metadata=map_metadata(model))
 
-    return write_model(folder, saved, extras=write_maps)
+def write_maps(model: Any, folder: Path) -> None:
+    """Write the loading maps of a fitted ImageSPCATV below ``maps/``."""
+    maps = folder / MAPS
+    maps.mkdir()
+    model.space_.write(model.components_, maps, metadata=map_metadata(model))
 
 
 def map_metadata(model: Any) -> dict[str, Any]:
@@ -147,7 +144,7 @@ def _preparation_state(preparation: Preparation) -> tuple[dict[str, Any], Arrays
 
 
 def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], SPCATV]:
-    """Return the parameters, the fitted attributes and the SPCATV that `save_fitted` has written."""
+    """Return the parameters, the fitted attributes and the SPCATV that `fitted_state` has described."""
     plain = {name: value for name, value in saved.parameters.items() if name not in OWN}
     estimator = restore_estimator(SPCATV, replace(saved, kind="SPCATV", parameters=plain))
     try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,15 +17,16 @@ from spcatv._util.bids import sample_labels
 from spcatv._util.parameters import FitParameters
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
+from spcatv.estimator._persistence import ModelFolderMixin
 from spcatv.estimator._validation import check_choice, check_parameters, check_switch
 from spcatv.estimator.components_mixin import ComponentsMixin, FittedAttributes
-from spcatv.images._persistence import KIND, OWN, READING, restore_fitted, save_fitted
+from spcatv.images._persistence import OWN, READING, fitted_state, restore_fitted, write_maps
 from spcatv.images.dataset import Cohort, checked_dtype, read_cohort
 from spcatv.images.loader import Storage
 from spcatv.images.preprocessing import Reading, ReadingParameters
 from spcatv.images.quality import RULES, fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
-from spcatv.model import SavedModel, read_model
+from spcatv.model import SavedModel
 from spcatv.progress import Message, current_listener, printing
 from spcatv.progress.callbacks import CallbackSupportMixin, forwarded_callbacks
 
@@ -41,6 +41,7 @@ READ = (
 class ImageSPCATV(
     CallbackSupportMixin,
     ComponentsMixin,
+    ModelFolderMixin,
     TransformerMixin,
     BaseEstimator,
     FitParameters,
@@ -172,6 +173,7 @@ device, random_state
 
     _: KW_ONLY
     dtype: npt.DTypeLike | None = "float32"
+    _kind = "ImageSPCATV"
 
     def fit(
         self, imgs: Any, y: Any = None, confounds: Any = None, *, exclude: str | Sequence[str] = ()
@@ -382,67 +384,19 @@ device, random_state
         found = [(self.estimator_.score(X), len(X)) for X in self._batches(imgs, confounds)]
         return sum(score * n_samples for score, n_samples in found) / sum(n for _, n in found)
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the fitted model as a folder: JSON, arrays, and the loading maps in ``maps/``.
+    def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
+        return fitted_state(self, inputs)
 
-        Parameters
-        ----------
-        folder : path
-            A folder that does not exist, is empty, or holds another model, which is replaced.
-
-        Returns
-        -------
-        Path
-            `folder`.
-        """
-        check_is_fitted(self, "estimator_")
-        return save_fitted(self, folder)
+    def _write_extras(self, folder: Path) -> None:
+        write_maps(self, folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` has written. Everything is checked, and nothing in it is executed.
-
-        Parameters
-        ----------
-        folder : path
-            A model folder.
-
-        Returns
-        -------
-        ImageSPCATV
-            Fitted; it transforms new images as the saved one did. A mask or surface that was given as an
-            object is replaced by the fitted one.
-        """
-        return cls.restore(read_model(folder, kind=KIND))
-
-    @classmethod
-    def restore(cls, saved: SavedModel) -> Self:
-        """Return the fitted model that a model folder describes (`spcatv.model.read_model`).
-
-        Parameters
-        ----------
-        saved : SavedModel
-            The contents of a model folder.
-
-        Returns
-        -------
-        ImageSPCATV
-            Fitted.
-
-        Examples
-        --------
-        >>> from spcatv import ImageSPCATV
-        >>> from spcatv.model import read_model
-        >>> model = ImageSPCATV(2, mask="gm_mask.nii.gz").fit("derivatives/sub-*_gm.nii.gz")
-        >>> ImageSPCATV.restore(read_model(model.save("model"))).components_.shape
-        (2, 60)
-        """
-        with saved.naming_source():
-            parameters, fitted, estimator = restore_fitted(saved)
-            model = cls(**parameters)
-            for name, value in fitted.items():
-                setattr(model, name, value)
-            model._adopt(estimator)
+    def _restored(cls, saved: SavedModel) -> Self:
+        parameters, fitted, estimator = restore_fitted(saved)
+        model = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(model, name, value)
+        model._adopt(estimator)
         return model
 
 

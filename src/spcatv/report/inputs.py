@@ -155,9 +155,9 @@ def _find(source: Any) -> Results:
     if model is not source:
         selection = Selection.of(source, getattr(model, "input_names_", ()))
     if isinstance(model, SPCATV):
-        return Results(model, estimator_state(model), selection=selection)
+        return Results(model, estimator_state(model, {}), selection=selection)
     # as the model folder of an ImageSPCATV would describe it
-    state = estimator_state(model.estimator_)
+    state = estimator_state(model.estimator_, {})
     state = replace(
         state,
         parameters={**model.get_params(deep=False), **state.parameters},

@@ -23,7 +23,6 @@ from spcatv._util.tables import TableError, read_table
 from spcatv._util.types import FloatArray
 from spcatv.data.outliers import ImageQuality
 from spcatv.estimator import SPCATV
-from spcatv.estimator._persistence import restore_estimator
 from spcatv.metrics import threshold_loadings
 from spcatv.model import SavedModel, checked, read_model
 from spcatv.model.arrays import opened_npz
@@ -113,7 +112,7 @@ def open_model(folder: Path) -> SavedModel:
 def restore_model(saved: SavedModel) -> Any:
     """Return the fitted `SPCATV`, `ImageSPCATV` or `XarraySPCATV` that a model folder describes."""
     if saved.kind == "SPCATV":
-        return restore_estimator(SPCATV, saved)
+        return SPCATV.restore(saved)
     if saved.kind == "XarraySPCATV":
         from spcatv.xarray import XarraySPCATV  # needs the extra `xarray`
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,16 +22,15 @@ if TYPE_CHECKING:
     from spcatv.xarray.estimator import XarraySPCATV
 
 Arrays = dict[str, Array]
-KIND = "XarraySPCATV"
 OWN = ("weights", "periodic")  # parameters that SPCATV does not have
 NAMES = tuple[str, ...]
 
 
-def fitted_state(model: XarraySPCATV, inputs: Any) -> SavedModel:
+def fitted_state(model: XarraySPCATV, inputs: Mapping[str, Any]) -> SavedModel:
     """Describe a fitted XarraySPCATV by JSON and arrays."""
     if getattr(model.estimator_, "adjustment_", None) is not None:
         raise ModelError("a search with standardize=True cannot be saved; divide X by X.std(dim) instead")
-    state = estimator_state(model._model(), inputs=inputs)
+    state = estimator_state(model._model(), inputs)
     grid, arrays = _grid_state(model)
     parameters = dict(state.parameters)
     if getattr(model.estimator, "structure", None) is None:  # the grid was found by the fit
@@ -43,7 +43,7 @@ def fitted_state(model: XarraySPCATV, inputs: Any) -> SavedModel:
         arrays |= of_parameter
     return replace(
         state,
-        kind=KIND,
+        kind=model._kind,
         parameters=parameters,
         fitted={**state.fitted, "grid": grid},
         arrays={**state.arrays, **arrays},
@@ -106,22 +106,19 @@ def restore_fitted(make: type[XarraySPCATV], saved: SavedModel) -> XarraySPCATV:
     """Return the fitted model that `fitted_state` has described."""
     plain = {name: value for name, value in saved.parameters.items() if name not in OWN}
     fitted = restore_estimator(SPCATV, replace(saved, kind="SPCATV", parameters=plain))
-    with saved.naming_source():
-        state, arrays = checked(saved.fitted.get("grid"), dict[str, Any], "the grid"), saved.arrays
-        template = _read_template(state, arrays)
-        cells = arrays["grid.cells"]
-        in_order = cells.dtype.kind == "i" and cells[0] >= 0 and (np.diff(cells) > 0).all()
-        if not in_order or len(cells) != fitted.n_features_in_ or cells[-1] >= template.size:
-            raise ModelError("the cells of the grid do not fit the components")
-        name = checked(state["name"], str | None, "the name of the data")
-        attrs = checked(state["attrs"], dict[str, Any], "the attributes of the data")
-        layout = FeatureGrid(template, cells, arrays.get("grid.weights"), name, attrs)
-        sample_dims, periodic_dims = (
-            checked(state[key], NAMES, key) for key in ("sample_dims", "periodic_dims")
-        )
-        own = {key: unpack(saved.parameters[key], arrays) for key in OWN}
-        model = make(clone(fitted), **own)
-        return model.adopt_fit(fitted, Field(None, fitted.structure_, sample_dims, periodic_dims, layout))
+    state, arrays = checked(saved.fitted.get("grid"), dict[str, Any], "the grid"), saved.arrays
+    template = _read_template(state, arrays)
+    cells = arrays["grid.cells"]
+    in_order = cells.dtype.kind == "i" and cells[0] >= 0 and (np.diff(cells) > 0).all()
+    if not in_order or len(cells) != fitted.n_features_in_ or cells[-1] >= template.size:
+        raise ModelError("the cells of the grid do not fit the components")
+    name = checked(state["name"], str | None, "the name of the data")
+    attrs = checked(state["attrs"], dict[str, Any], "the attributes of the data")
+    layout = FeatureGrid(template, cells, arrays.get("grid.weights"), name, attrs)
+    sample_dims, periodic_dims = (checked(state[key], NAMES, key) for key in ("sample_dims", "periodic_dims"))
+    own = {key: unpack(saved.parameters[key], arrays) for key in OWN}
+    model = make(clone(fitted), **own)
+    return model.adopt_fit(fitted, Field(None, fitted.structure_, sample_dims, periodic_dims, layout))
 
 
 def _read_template(state: dict[str, Any], arrays: Any) -> Any:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +12,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from spcatv.estimator import SPCATV
+from spcatv.estimator._persistence import ModelFolderMixin
 from spcatv.estimator.components_mixin import ComponentsMixin
-from spcatv.model import SavedModel, read_model, write_model
+from spcatv.model import SavedModel
 from spcatv.selection import ComponentCount, count_components
-from spcatv.xarray._persistence import KIND, fitted_state, restore_fitted
+from spcatv.xarray._persistence import fitted_state, restore_fitted
 from spcatv.xarray.cf_coordinates import grid_axes, labels_of
 from spcatv.xarray.conversion import (
     COMPONENT,
@@ -33,7 +32,7 @@ from spcatv.xarray.conversion import (
 )
 
 
-class XarraySPCATV(ComponentsMixin, BaseEstimator):
+class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
     """SPCATV of a DataArray, with loading maps and scores as DataArrays with the same coordinates.
 
     One or more dimensions of the DataArray are samples, all others are axes of a grid. Cells that are NaN in
@@ -120,6 +119,8 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
     >>> model.explore(field, sparsity=[0.8, 0.9], smoothness=[1.0]).save_as_html("explorer.html").name
     'explorer.html'
     """
+
+    _kind = "XarraySPCATV"
 
     def __init__(self, estimator: Any = None, *, weights: Any = None, periodic: Any = "auto") -> None:
         self.estimator = estimator
@@ -279,53 +280,11 @@ class XarraySPCATV(ComponentsMixin, BaseEstimator):
         labels = product(*(labels_of(data[name].values) for name in dims))
         return self.estimator_, matrix, names or [", ".join(label) for label in labels]
 
-    def save(self, folder: str | os.PathLike[str], *, inputs: Mapping[str, Any] | None = None) -> Path:
-        """Write the fitted model with its coordinates as a folder of JSON and arrays (docs/model-folder.md).
-
-        Parameters
-        ----------
-        folder : path
-            A folder that does not exist, is empty, or holds another model, which is replaced.
-        inputs : mapping, default=None
-            Description of the data of the fit, to be stored with the model, such as ``{"X": "sst.nc"}``.
-
-        Returns
-        -------
-        Path
-            `folder`.
-        """
-        return write_model(folder, fitted_state(self, inputs))
+    def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
+        return fitted_state(self, inputs)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` has written. Everything is checked, and nothing in it is executed.
-
-        Parameters
-        ----------
-        folder : path
-            A model folder.
-
-        Returns
-        -------
-        XarraySPCATV
-            Fitted, with the same maps, coordinates and scores. Of a search it has the chosen model.
-        """
-        return cls.restore(read_model(folder, kind=KIND))
-
-    @classmethod
-    def restore(cls, saved: SavedModel) -> Self:
-        """Return the fitted model that a model folder describes (`spcatv.model.read_model`).
-
-        Parameters
-        ----------
-        saved : SavedModel
-            Contents of a model folder.
-
-        Returns
-        -------
-        XarraySPCATV
-            Fitted.
-        """
+    def _restored(cls, saved: SavedModel) -> Self:
         return restore_fitted(cls, saved)
 
     def _rows_of(self, X: Any) -> tuple[Any, Dims, Any]:
