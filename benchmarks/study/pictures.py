@@ -131,7 +131,7 @@ def _surface() -> Draw:
     from nilearn.datasets import load_fsaverage
 
     from spcatv.images.spaces.base import VertexSet
-    from spcatv.images.spaces.surface import load_meshes
+    from spcatv.images.spaces.meshes import load_meshes
     from spcatv.report.brain_views import surface_view
 
     meshes = load_meshes(load_fsaverage("fsaverage5")["inflated"])

@@ -105,7 +105,7 @@ class TestImages:
 
     def test_surfaces_hold_the_triangles_that_they_announce(self, tmp_path):
         from spcatv.images import ImageError
-        from spcatv.images.spaces.surface import load_mesh
+        from spcatv.images.spaces.meshes import load_mesh
 
         info = b"\0\0\0\x14valid = 1\n"
         assert len(load_mesh(self.surface(tmp_path), "left").triangles) == 20
@@ -115,7 +115,7 @@ class TestImages:
 
     def test_a_mesh_without_triangles(self):
         from spcatv.images import ImageError
-        from spcatv.images.spaces.surface import load_mesh
+        from spcatv.images.spaces.meshes import load_mesh
 
         with pytest.raises(ImageError, match="without triangles"):
             load_mesh((np.zeros((4, 3)), np.zeros((0, 3), int)), "left")

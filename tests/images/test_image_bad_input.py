@@ -224,9 +224,8 @@ def test_surfaces_that_do_not_match(tmp_path):
     refused("not a triangle mesh", {"left": [tmp_path / "lh.a"]}, surface={"left": (coords, coords[:, :2])})
     write_surface(tmp_path / "lh.surf.gii", coords, triangles)
     refused(r"lh\.surf\.gii: is a surface, not values", {"left": [tmp_path / "lh.surf.gii"]}, surface=surface)
-    refused(
-        r"lh\.a\.gii: a GIFTI file without a surface", {"left": [1]}, surface={"left": tmp_path / "lh.a.gii"}
-    )
+    no_surface = {"left": tmp_path / "lh.a.gii"}
+    refused(r"lh\.a\.gii: a GIFTI file without a surface", {"left": [tmp_path / "lh.a"]}, surface=no_surface)
     refused("keys 'left' and 'right'", {"both": [1]}, surface=surface)
     refused("a pair .* is needed, got 3", [(1, 2, 3)], surface=surface)
     write_curv(tmp_path / "lh.good", np.arange(50.0))

@@ -6,7 +6,7 @@ pytest.importorskip("nilearn", reason="images are read with nilearn (extra `imag
 
 from spcatv.images import ImageError, bids_images
 from spcatv.images.bids import describe_images, participants_table
-from spcatv.images.spaces.surface import by_hemisphere
+from spcatv.images.spaces.overlays import by_hemisphere
 
 MNI = "MNI152NLin2009cAsym"
 

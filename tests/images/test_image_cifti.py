@@ -212,7 +212,7 @@ def test_grayordinates_are_parsed_once(grayordinates, tmp_path, monkeypatch):
     series = tmp_path / "run.dtseries.nii"
     times = SeriesAxis(start=0, step=0.8, size=3)
     nib.save(Cifti2Image(grayordinates.values[:3], (times, grayordinates.axis)), series)
-    files = cifti.open_all([*grayordinates.paths[:3], series])
+    files = cifti.CiftiSpace.open_images([*grayordinates.paths[:3], series])
     assert parsed.count(1) == 1
     assert all(file.axis is files[0].axis for file in files)
     assert files[0].axis == grayordinates.axis
@@ -233,4 +233,4 @@ def test_as_many_other_grayordinates_are_refused(grayordinates, tmp_path, change
     path = tmp_path / "other.dscalar.nii"
     nib.save(Cifti2Image(grayordinates.values[:1], (ScalarAxis(["thickness"]), axis)), path)
     with pytest.raises(ImageError, match=r"other\.dscalar\.nii: has other vertices or voxels"):
-        cifti.open_all([grayordinates.paths[0], path])
+        read_cohort([grayordinates.paths[0], path], surface=grayordinates.surfaces)

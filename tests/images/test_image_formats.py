@@ -1,6 +1,6 @@
 """A new image format is one module and one line in the registry, shown with a format of the test's own."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ pytest.importorskip("nilearn")
 
 from spcatv import ImageSPCATV
 from spcatv.images import ImageError, read_cohort, spaces
-from spcatv.images.spaces.base import Opened, Samples, Space, VoxelSet
+from spcatv.images.spaces.base import Space, VoxelSet
 from spcatv.structure import as_structure, grid
 
 SHAPE = (5, 4, 3)
@@ -37,8 +37,6 @@ class TextImage:
 class TextSpace(Space):
     """Voxels of a small volume, written as numbers in a text file."""
 
-    labels: np.ndarray
-
     kind: ClassVar[str] = "text"
     noun: ClassVar[str] = "numbers"
     suffixes: ClassVar[tuple[str, ...]] = (".numbers",)
@@ -48,28 +46,20 @@ class TextSpace(Space):
         return str(item).endswith(cls.suffixes)
 
     @classmethod
-    def find(cls, imgs, mask, surface):
+    def open_images(cls, imgs):
+        return [TextImage(Path(path)) for path in imgs]
+
+    @classmethod
+    def find(cls, images, mask, surface, cache):
         space = cls(np.ones(SHAPE, dtype=np.int32))
-        samples = space.open(imgs)
-        return Opened(samples.images, lambda cache: (space, samples, f"all {space.n_features} numbers"))
+        return space.samples(images), f"all {space.n_features} numbers"
 
-    @property
-    def n_features(self):
-        return int(np.count_nonzero(self.labels))
-
-    def places(self):
-        return np.flatnonzero(self.labels)
+    def check(self, image):
+        if not image.path.is_file():
+            raise ImageError(f"{image.path}: no such file")
 
     def structure(self):
         return grid(self.labels)
-
-    def keep(self, kept):
-        labels = self.labels.copy()
-        labels[labels != 0] = kept
-        return replace(self, labels=labels)
-
-    def open(self, imgs):
-        return Samples(self, tuple(TextImage(Path(path)) for path in imgs))
 
     def read_image(self, image, out, fwhm, summed):
         out[0] = np.loadtxt(image.path)[self.places()]
@@ -83,9 +73,6 @@ class TextSpace(Space):
 
     def masker(self):
         return None
-
-    def as_mask(self):
-        return self.labels
 
     @property
     def voxel_set(self):

@@ -44,8 +44,8 @@ def masked(arrays, affine, *, mask=None):
         images.append(nib.Nifti1Image(values.astype(np.float32), affine))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        space, _, report = VolumeSpace.find(images, mask, None).place(None)
-    return space.mask, report, [str(one.message) for one in caught if one.category is MaskWarning]
+        samples, report = VolumeSpace.find(VolumeSpace.open_images(images), mask, None, None)
+    return samples.space.mask, report, [str(one.message) for one in caught if one.category is MaskWarning]
 
 
 def overlap(mask, truth):

@@ -13,7 +13,7 @@ from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
 
 from spcatv import SPCATV
 from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, read_cohort
-from spcatv.images.spaces.surface import by_hemisphere, hemisphere_of
+from spcatv.images.spaces.overlays import by_hemisphere, hemisphere_of
 from spcatv.structure import concat, mesh
 
 

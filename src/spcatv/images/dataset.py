@@ -51,7 +51,6 @@ from spcatv.images.quality import (
 )
 from spcatv.images.spaces import listed, space_of, without
 from spcatv.images.spaces.base import Run, Samples, Space, runs_of, sample_names
-from spcatv.images.spaces.volume import open_volumes
 
 
 @dataclass(frozen=True)
@@ -146,9 +145,10 @@ class Preparation:
         kind = space_of(items, self.space.as_surface()).kind
         if kind != self.space.kind:
             raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
+        images = self.space.open_images(items)
         if self.reading.resample:
-            items, _ = self.space.resampled(items, self.space.as_mask())
-        return self.space.open(items)
+            images, _ = self.space.resampled(images, self.space.as_mask())
+        return self.space.samples(images)
 
     def _checked_confounds(self, confounds: Any, names: tuple[str, ...]) -> ConfoundTable | None:
         if confounds is None and self.confounds is not None:
@@ -327,20 +327,21 @@ def read_cohort(
     kind = space_of(items, own_mesh if surface is None else surface)
     if is_masker(mask):
         reading = masker_reading(mask, kind.kind, reading, target_affine)
-        items = open_volumes(items) if reading.resample else items  # volumes
-        mask = masker_mask(mask, items, storage.cache)
+    images = kind.open_images(items)
+    # check whatever can be wrong before any voxel is read
+    names = sample_names(runs_of(images))
+    per_run = confounds if is_per_run(confounds) else None
+    table = None if confounds is None or per_run is not None else read_confounds(confounds, names)
+    if is_masker(mask):
+        mask = masker_mask(mask, images, storage.cache)
     if target_affine is not None:
         reading = replace(reading, resample=True)
     if reading.resample:
-        items, mask = kind.resampled(items, mask, target_affine)
-    opened = kind.find(items, mask, surface)
-    # check whatever can be wrong before any voxel is read
-    names = sample_names(runs_of(opened.images))
+        images, mask = kind.resampled(images, mask, target_affine)
+    samples, mask_report = kind.find(images, mask, surface, storage.cache)
+    space = samples.space
     if len(names) < 2:
         raise ImageError(f"{names[0]}: one image only; components need at least two")
-    per_run = confounds if is_per_run(confounds) else None
-    table = None if confounds is None or per_run is not None else read_confounds(confounds, names)
-    space, samples, mask_report = opened.place(storage.cache)
     if per_run is not None and not reading.run_confounds:
         reading = replace(reading, run_confounds=("*",))
     tables = run_tables(samples.runs, reading.run_confounds, per_run)

@@ -13,7 +13,8 @@ from spcatv._util.bids import PAIR, kept_samples
 from spcatv.images.files import ImageError, image_errors, image_name, is_path
 from spcatv.images.spaces.base import Space
 from spcatv.images.spaces.cifti import CiftiSpace
-from spcatv.images.spaces.surface import SurfaceSpace, by_hemisphere
+from spcatv.images.spaces.overlays import by_hemisphere
+from spcatv.images.spaces.surface import SurfaceSpace
 from spcatv.images.spaces.volume import VolumeSpace
 
 # The first space that recognises an image opens it. Volumes come last: they take anything else, and raise

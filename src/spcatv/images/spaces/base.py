@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from spcatv.images.files import ImageError
 from spcatv.structure import Structure
 
 if TYPE_CHECKING:
-    from spcatv.images.spaces.surface import SurfaceMesh
+    from spcatv.images.spaces.meshes import SurfaceMesh
 
 # largest magnitudes whose squares, and sums of them, each precision can hold
 LARGEST = {np.dtype(np.float32): 1e17, np.dtype(np.float64): 1e145}
@@ -51,11 +51,7 @@ class Run:
 
 
 def runs_of(images: Iterable[Any]) -> tuple[Run, ...]:
-    """Return the runs of opened images, one after the other.
-
-    An image of any format has the attributes `name`, `n_samples`, `files`, `t_r` and `is_series`, as a Run
-    has; a single sample is no time series.
-    """
+    """Return the runs of opened images, one after the other; a single sample is no time series."""
     runs: list[Run] = []
     stop = 0
     for image in images:
@@ -137,16 +133,6 @@ def _check_magnitude(row: FloatArray, name: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """Images whose headers were read."""
-
-    images: Sequence[Any]  # as for `runs_of`
-    # returns the space, the samples, and one line about the mask. It may read the images to compute a mask,
-    # and keeps what it has read in the folder of a cache, if there is one.
-    place: Callable[[Path | None], tuple[Space, Samples, str]]
-
-
-@dataclass(frozen=True, eq=False)
 class VoxelSet:
     """Consecutive features that are voxels."""
 
@@ -170,6 +156,7 @@ class VertexSet:
         return self.start + len(self.vertices)
 
 
+@dataclass(frozen=True, eq=False)
 class Space(ABC):
     """Voxels of a mask, vertices of surfaces, or both: the features of images and their order.
 
@@ -178,6 +165,9 @@ class Space(ABC):
 
     Attributes
     ----------
+    labels : ndarray of int
+        The mask on all places that the images have, in any shape. 0 is outside; differences between features
+        are taken inside a label only.
     kind : str
         Name of the format in model folders and messages.
     noun : str
@@ -200,6 +190,7 @@ class Space(ABC):
     ['desc-SPCATV_components.nii.gz', 'desc-SPCATV_components.json']
     """
 
+    labels: IntArray
     kind: ClassVar[str]
     noun: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
@@ -216,39 +207,62 @@ class Space(ABC):
 
     @classmethod
     @abstractmethod
-    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open images of this format; the parameters are those of `spcatv.images.read_cohort`."""
+    def open_images(cls, imgs: Any) -> Sequence[Any]:
+        """Open images of this format and read their headers; leave those as they are that are open already.
+
+        An opened image of any format has the attributes `name`, `n_samples`, `files`, `t_r` and `is_series`,
+        as a Run has.
+        """
 
     @classmethod
-    def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[Any, Any]:
-        """Return images and mask, to be resampled to one grid (by default the mask's) while they are read."""
+    @abstractmethod
+    def find(cls, images: Sequence[Any], mask: Any, surface: Any, cache: Path | None) -> tuple[Samples, str]:
+        """Return opened images in the space of their mask, and one line about the mask.
+
+        The parameters are those of `spcatv.images.read_cohort`. A mask that is computed from the images is
+        kept in the folder of the cache, if there is one.
+        """
+
+    @classmethod
+    def resampled(
+        cls, images: Sequence[Any], mask: Any, target_affine: Any = None
+    ) -> tuple[Sequence[Any], Any]:
+        """Return opened images and mask on one grid, by default the mask's, resampled when they are read."""
         raise ImageError(
             f"resample: {cls.kind} images cannot be resampled here; resample them with other software"
         )
 
-    @property
-    @abstractmethod
+    @cached_property
     def n_features(self) -> int:
         """Number of features P."""
+        return int(np.count_nonzero(self.labels))
 
-    @abstractmethod
     def places(self) -> IntArray:
-        """Return the number of every feature among all that the images have, shape (P,).
+        """Return the place of every feature in the flat `labels`, shape (P,).
 
         The values of a feature depend on its place and on `state` without the labels, and on nothing else.
         """
+        return np.flatnonzero(self.labels)
+
+    def keep(self, kept: BoolArray) -> Self:
+        """Return the same space with only the features where `kept`, of shape (P,), is true."""
+        labels = self.labels.copy()
+        labels.reshape(-1)[self.places()[~kept]] = 0
+        return replace(self, labels=labels)
 
     @abstractmethod
     def structure(self) -> Structure:
         """Return the structure of neighbours among the P features."""
 
     @abstractmethod
-    def keep(self, kept: BoolArray) -> Self:
-        """Return the same space with only the features where `kept`, of shape (P,), is true."""
+    def check(self, image: Any) -> None:
+        """Raise an ImageError that names an opened image if it does not fit into this space."""
 
-    @abstractmethod
-    def open(self, imgs: Any) -> Samples:
-        """Open images of this space; an ImageError names the first one that does not fit."""
+    def samples(self, images: Sequence[Any]) -> Samples:
+        """Return opened images as samples of this space."""
+        for image in images:
+            self.check(image)
+        return Samples(self, tuple(images))
 
     @abstractmethod
     def read_image(self, image: Any, out: FloatArray, fwhm: float | None, summed: bool) -> Any:
@@ -277,9 +291,9 @@ class Space(ABC):
     def masker(self) -> Any:
         """Return a fitted masker: nilearn's where it has one for this kind of image."""
 
-    @abstractmethod
     def as_mask(self) -> Any:
         """Return the features as a value that the parameter `mask` takes."""
+        return self.labels
 
     def as_surface(self) -> Any:
         """Return the meshes as a value that the parameter `surface` takes; None if there are none."""
@@ -349,6 +363,13 @@ class Space(ABC):
             raise ValueError(
                 f"maps of this space have {self.n_features} values each, one map per row; got {values.shape}"
             )
+        return values
+
+    def on_all_places(self, maps: npt.ArrayLike) -> FloatArray:
+        """Return maps (n_maps, P) as columns with a value at every place, shape (labels.size, n_maps)."""
+        maps = self._checked_maps(maps)
+        values: FloatArray = np.zeros((self.labels.size, len(maps)), dtype=np.float32)
+        values[self.places()] = maps.T
         return values
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,7 +22,7 @@ from nibabel.arrayproxy import reshape_dataobj
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis, SeriesAxis
 from nibabel.cifti2.parse_cifti2 import Cifti2Extension, Cifti2Parser
 
-from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
+from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.images.files import (
     ImageError,
     check_values,
@@ -37,7 +37,6 @@ from spcatv.images.files import (
     reading,
 )
 from spcatv.images.spaces.base import (
-    Opened,
     Samples,
     Space,
     VertexSet,
@@ -45,13 +44,13 @@ from spcatv.images.spaces.base import (
     checked_labels,
     default_names,
 )
-from spcatv.images.spaces.surface import (
+from spcatv.images.spaces.meshes import (
     HEMISPHERES,
     SurfaceMesh,
     load_meshes,
+    meshes_as_parameter,
     meshes_from_state,
     meshes_state,
-    surface_structure,
 )
 from spcatv.images.spaces.volume import neighbour_distances
 from spcatv.structure import Structure, concat, grid
@@ -71,14 +70,13 @@ class CiftiSpace(Space):
     """Grayordinates of a CIFTI-2 file: cortical vertices, then voxels.
 
     Features are the vertices of the left and then of the right cortex in the order of the mesh, followed by
-    the voxels in C order, whatever the order in the file.
+    the voxels in C order, whatever the order in the file. The labels have the shape (G,); differences are
+    taken inside a brain structure and a label only.
     """
 
     axis: BrainModelAxis  # the G grayordinates of the files
     # from "left" and "right" to the mesh, for the cortices that the axis has
     meshes: Mapping[str, SurfaceMesh]
-    # 0 is outside; differences are taken inside a brain structure and a label only, shape (G,)
-    labels: IntArray
 
     kind: ClassVar[str] = "cifti"
     noun: ClassVar[str] = "grayordinates"
@@ -90,18 +88,27 @@ class CiftiSpace(Space):
         return FILE_NAME.search(str(item)) is not None if is_path(item) else isinstance(item, Cifti2Image)
 
     @classmethod
-    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open images with the same G grayordinates; cortices need their surfaces."""
-        files = open_all(imgs)
-        first = files[0]
+    def open_images(cls, imgs: Any) -> list[CiftiFile]:
+        """Open images with any grayordinates."""
+        known: KnownAxes = {}
+        return open_each(imgs, lambda item, number: open_cifti(item, number, known))
+
+    @classmethod
+    def find(
+        cls, images: Sequence[CiftiFile], mask: Any, surface: Any, cache: Path | None
+    ) -> tuple[Samples, str]:
+        """Return images with the same G grayordinates; cortices need their surfaces."""
+        first = images[0]
+        for file in images[1:]:
+            how = axis_difference(file.axis, first.axis)
+            if how is not None:
+                raise ImageError(f"{file.name}: {how}, as the first image, {first.name}")
         meshes = _cortex_meshes(first, surface)
         labels, report = _mask_labels(first, mask)
         voxels = first.axis.voxel[first.axis.volume_mask]
         if len(np.unique(voxels, axis=0)) != len(voxels):
             raise ImageError(f"{first.name}: some voxels belong to two brain structures")
-        space = cls(first.axis, meshes, labels)
-        samples = space.open(files)
-        return Opened(files, lambda cache: (space, samples, report))
+        return Samples(cls(labels, first.axis, meshes), tuple(images)), report
 
     @cached_property
     def _cortex_columns(self) -> dict[str, IntArray]:
@@ -130,11 +137,6 @@ class CiftiSpace(Space):
         """Return the column of the files for every feature."""
         return self.columns
 
-    @property
-    def n_features(self) -> int:
-        """Number of grayordinates in the mask."""
-        return len(self.columns)
-
     def structure(self) -> Structure:
         """Return differences along mesh edges, then between voxels, over `neighbour_distances`."""
         parts: list[Structure] = []
@@ -142,7 +144,7 @@ class CiftiSpace(Space):
             if len(columns):
                 labels = np.zeros(self.meshes[hemi].n_vertices, dtype=np.int32)
                 labels[self.axis.vertex[columns]] = self.labels[columns]
-                parts.append(surface_structure(self.meshes[hemi], labels))
+                parts.append(self.meshes[hemi].structure(labels))
         if len(self._voxel_columns):
             parts.append(grid(self._box(), voxel_size=neighbour_distances(self.axis.affine)))
         return concat(parts)
@@ -157,20 +159,11 @@ class CiftiSpace(Space):
         box[tuple(self.axis.voxel[columns].T)] = number
         return box
 
-    def keep(self, kept: BoolArray) -> Self:
-        """Return the space without the grayordinates that are not kept."""
-        labels = self.labels.copy()
-        labels[self.columns[~kept]] = 0
-        return replace(self, labels=labels)
-
-    def open(self, imgs: Any) -> Samples:
-        """Open images with the grayordinates of the model."""
-        files = open_all(imgs)
-        for file in files:
-            how = axis_difference(file.axis, self.axis)
-            if how is not None:
-                raise ImageError(f"{file.name}: {how}, as the model")
-        return Samples(self, tuple(files))
+    def check(self, image: CiftiFile) -> None:
+        """Refuse an image with other grayordinates than those of the model."""
+        how = axis_difference(image.axis, self.axis)
+        if how is not None:
+            raise ImageError(f"{image.name}: {how}, as the model")
 
     def read_image(self, image: CiftiFile, out: FloatArray, fwhm: float | None, summed: bool) -> None:
         """Read an opened image in blocks of columns."""
@@ -181,10 +174,8 @@ class CiftiSpace(Space):
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> Cifti2Image:
         """Return a dense scalar image with all grayordinates of the files, zero outside the mask."""
-        maps = self._checked_maps(maps)
-        values = np.zeros((len(maps), len(self.axis)), dtype=np.float32)
-        values[:, self.columns] = maps
-        scalars = ScalarAxis(list(names or default_names(len(maps))))
+        values = self.on_all_places(maps).T
+        scalars = ScalarAxis(list(names or default_names(len(values))))
         image = Cifti2Image(values, (scalars, self.axis))
         image.nifti_header.set_intent("NIFTI_INTENT_CONNECTIVITY_DENSE_SCALARS")
         return image
@@ -198,14 +189,9 @@ class CiftiSpace(Space):
         """Return a small masker in the style of nilearn, which has none for CIFTI-2."""
         return CiftiMasker(self)
 
-    def as_mask(self) -> IntArray:
-        """Return the labels of all grayordinates."""
-        return self.labels
-
     def as_surface(self) -> dict[str, Any] | None:
         """Return coordinates and triangles of every cortex."""
-        meshes = {hemi: (surface.coords, surface.triangles) for hemi, surface in self.meshes.items()}
-        return meshes or None
+        return meshes_as_parameter(self.meshes) or None
 
     @cached_property
     def vertex_sets(self) -> tuple[VertexSet, ...]:
@@ -259,7 +245,7 @@ class CiftiSpace(Space):
             volume_shape=None if shape is None else tuple(shape),
             nvertices=values["n_vertices"],
         )
-        return cls(axis, meshes_from_state(values["hemispheres"], arrays), arrays["labels"])
+        return cls(arrays["labels"], axis, meshes_from_state(values["hemispheres"], arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +261,7 @@ class CiftiMasker:
 
     def transform(self, imgs: Any) -> npt.NDArray[np.float32]:
         """Return the features of every image, shape (n_samples, P)."""
-        samples = self.space.open(imgs)
+        samples = self.space.samples(self.space.open_images(imgs))
         out = np.empty((len(samples.names), self.space.n_features), dtype=np.float32)
         for number, run in enumerate(samples.runs):
             samples.read(number, out[run.start : run.stop])
@@ -438,14 +424,3 @@ def axis_difference(axis: BrainModelAxis, reference: BrainModelAxis) -> str | No
         f"has {mine[changed]} grayordinates of {changed} instead of {other[changed]} "
         f"({len(axis)} instead of {len(reference)} in all)"
     )
-
-
-def open_all(imgs: Any) -> list[CiftiFile]:
-    """Open a list of images, or one, and check that they have the grayordinates of the first."""
-    known: KnownAxes = {}
-    files = open_each(imgs, lambda item, number: open_cifti(item, number, known))
-    for file in files[1:]:
-        how = axis_difference(file.axis, files[0].axis)
-        if how is not None:
-            raise ImageError(f"{file.name}: {how}, as the first image, {files[0].name}")
-    return files

@@ -30,13 +30,7 @@ from spcatv.images.files import (
     reading,
 )
 from spcatv.images.masking import NONZERO, STRATEGIES, FrameSums, compute_mask
-from spcatv.images.spaces.base import (
-    Opened,
-    Samples,
-    Space,
-    VoxelSet,
-    checked_labels,
-)
+from spcatv.images.spaces.base import Samples, Space, VoxelSet, checked_labels
 from spcatv.structure import GridStructure, grid
 
 # images lie on the same grid if no voxel is displaced by more than this share of a voxel
@@ -56,10 +50,8 @@ def neighbour_distances(affine: FloatArray) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class VolumeSpace(Space):
-    """Voxels of a mask, in C order."""
+    """Voxels of a mask, in C order; the labels have the shape of the images."""
 
-    # 0 is outside; differences between voxels are taken inside a label only, shape (n_x, n_y, n_z)
-    labels: IntArray
     affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
     # position of the maps (qform, sform, their codes, units), for the files that are written
     header: nib.Nifti1Header = field(repr=False)
@@ -75,33 +67,36 @@ class VolumeSpace(Space):
         return True
 
     @classmethod
-    def find(cls, imgs: Any, mask: Any, surface: Any) -> Opened:
-        """Open images on one grid; the mask may be computed from them."""
-        if surface is not None:
-            raise ImageError("surfaces were given, but the images are volumes; leave `surface` out")
-        volumes = open_all(imgs)
-        _warn_of_orientation(volumes)
-
-        def place(cache: Path | None) -> tuple[Space, Samples, str]:
-            labels, reference, source, sums = _mask_labels(volumes, mask, cache)
-            affine = np.asarray(reference.affine, dtype=np.float64)
-            space = cls(labels=labels, affine=affine, header=plain_header(reference))
-            n_labels = len(np.unique(labels[labels != 0]))
-            kinds = f" with {n_labels} labels" if n_labels > 1 else ""
-            n_moved = sum(volume.moved for volume in volumes)
-            moved = f"; {n_moved} of {len(volumes)} images resampled to its grid" if n_moved else ""
-            size = f"{np.count_nonzero(labels):,} of {labels.size:,} voxels{kinds}"
-            if sums is None or n_moved:  # a mask is found on nearest voxels
-                sums = FrameSums.zeros(labels.shape, sum(volume.n_samples for volume in volumes))
-            return space, replace(space.open(volumes), sums=sums), f"mask of {size}, {source}{moved}"
-
-        return Opened(volumes, place)
+    def open_images(cls, imgs: Any) -> list[Volume]:
+        """Open images on any grids."""
+        return open_each(imgs, lambda item, number: open_one(item, image_name(item, number)))
 
     @classmethod
-    def resampled(cls, imgs: Any, mask: Any, target_affine: Any = None) -> tuple[list[Volume], Any]:
+    def find(
+        cls, images: Sequence[Volume], mask: Any, surface: Any, cache: Path | None
+    ) -> tuple[Samples, str]:
+        """Return images on one grid; the mask may be computed from them."""
+        if surface is not None:
+            raise ImageError("surfaces were given, but the images are volumes; leave `surface` out")
+        _check_one_grid(images)
+        _warn_of_orientation(images)
+        labels, reference, source, sums = _mask_labels(images, mask, cache)
+        space = cls(labels, np.asarray(reference.affine, dtype=np.float64), plain_header(reference))
+        n_labels = len(np.unique(labels[labels != 0]))
+        kinds = f" with {n_labels} labels" if n_labels > 1 else ""
+        n_moved = sum(volume.moved for volume in images)
+        moved = f"; {n_moved} of {len(images)} images resampled to its grid" if n_moved else ""
+        if sums is None or n_moved:  # a mask is found on nearest voxels
+            sums = FrameSums.zeros(labels.shape, sum(volume.n_samples for volume in images))
+        report = f"mask of {space.n_features:,} of {labels.size:,} voxels{kinds}, {source}{moved}"
+        return Samples(space, tuple(images), sums=sums), report
+
+    @classmethod
+    def resampled(
+        cls, images: Sequence[Volume], mask: Any, target_affine: Any = None
+    ) -> tuple[list[Volume], Any]:
         """Return images and mask on the grid of `target_affine`, the mask or the first image."""
-        volumes = open_volumes(imgs)
-        first = volumes[0]
+        first = images[0]
         no_image = mask is None or isinstance(mask, np.ndarray) or (is_path(mask) and str(mask) in STRATEGIES)
         opened = None if no_image else open_one(mask, str(mask) if is_path(mask) else "the mask")
         if target_affine is not None:
@@ -111,21 +106,12 @@ class VolumeSpace(Space):
             shape, affine = chosen.shape, chosen.affine
         if opened is not None and opened.n_samples == 1 and difference(opened, shape, affine) is not None:
             mask = nearest(opened, shape, affine)
-        return [volume.on_grid(shape, affine) for volume in volumes], mask
+        return [volume.on_grid(shape, affine) for volume in images], mask
 
     @cached_property
     def mask(self) -> BoolArray:
         """True for voxels that are features, in the shape of the images."""
         return np.asarray(self.labels != 0)
-
-    @cached_property
-    def n_features(self) -> int:
-        """Number of voxels in the mask."""
-        return int(np.count_nonzero(self.labels))
-
-    def places(self) -> IntArray:
-        """Return the numbers of the voxels in the box, in C order."""
-        return np.flatnonzero(self.mask)
 
     @cached_property
     def _fortran_places(self) -> IntArray:
@@ -142,23 +128,14 @@ class VolumeSpace(Space):
         """Return differences of neighbouring voxels inside each label, over `neighbour_distances`."""
         return grid(self.labels, voxel_size=neighbour_distances(self.affine))
 
-    def keep(self, kept: BoolArray) -> Self:
-        """Return the space without the voxels that are not kept."""
-        labels = self.labels.copy()
-        labels[self.mask] = np.where(kept, labels[self.mask], 0)
-        return replace(self, labels=labels)
-
-    def open(self, imgs: Any) -> Samples:
-        """Open images that lie on the grid of the mask."""
-        volumes = open_volumes(imgs)
-        for volume in volumes:
-            how = difference(volume, self.labels.shape, self.affine)
-            if how is not None:
-                raise ImageError(
-                    f"{volume.name}: {how}, compared with the mask of the model; resample it "
-                    "to that grid first, or fit with resample=True"
-                )
-        return Samples(self, tuple(volumes))
+    def check(self, image: Volume) -> None:
+        """Refuse an image on another grid than that of the mask."""
+        how = difference(image, self.labels.shape, self.affine)
+        if how is not None:
+            raise ImageError(
+                f"{image.name}: {how}, compared with the mask of the model; resample it to that grid first, "
+                "or fit with resample=True"
+            )
 
     def read_image(
         self, image: Volume, out: FloatArray, fwhm: float | None, summed: bool
@@ -185,10 +162,7 @@ class VolumeSpace(Space):
 
     def to_images(self, maps: FloatArray, names: tuple[str, ...] = ()) -> nib.Nifti1Image:
         """Return a 4-D float32 image, one volume per map, zero outside the mask."""
-        maps = self._checked_maps(maps)
-        values = np.zeros((*self.labels.shape, len(maps)), dtype=np.float32)
-        values[self.mask] = maps.T
-        return self._image(values)
+        return self._image(self.on_all_places(maps).reshape(*self.labels.shape, -1))
 
     def _image(self, values: Array) -> nib.Nifti1Image:
         header = self.header.copy()
@@ -236,7 +210,7 @@ class VolumeSpace(Space):
 
 
 def _mask_labels(
-    volumes: list[Volume], mask: Any, cache: Path | None
+    volumes: Sequence[Volume], mask: Any, cache: Path | None
 ) -> tuple[IntArray, Any, str, FrameSums | None]:
     """Return the labels of a mask, the image whose header maps get, their source, and sums for the mask."""
     first = volumes[0]
@@ -404,14 +378,8 @@ def _list(numbers: FloatArray) -> str:
     return "(" + ", ".join(f"{number:.4g}" for number in numbers) + ")"
 
 
-def open_volumes(imgs: Any) -> list[Volume]:
-    """Open a list of images, or one, whatever their grids."""
-    return open_each(imgs, lambda item, number: open_one(item, image_name(item, number)))
-
-
-def open_all(imgs: Any) -> list[Volume]:
-    """Open a list of images, or one, and check that they all lie on the grid of the first."""
-    volumes = open_volumes(imgs)
+def _check_one_grid(volumes: Sequence[Volume]) -> None:
+    """Refuse images that do not lie on the grid of the first."""
     first = volumes[0]
     for volume in volumes[1:]:
         how = difference(volume, first.shape, first.affine)
@@ -419,7 +387,6 @@ def open_all(imgs: Any) -> list[Volume]:
             raise ImageError(
                 f"{volume.name}: {how}; the first image is {first.name}; resample=True puts all on one grid"
             )
-    return volumes
 
 
 def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int], FloatArray]:
