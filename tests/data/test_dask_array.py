@@ -95,7 +95,7 @@ def test_a_fit_is_that_of_the_array(dtype, images):
 def test_a_fit_to_few_samples_moves_no_block_either(init, images, monkeypatch):
     """In memory so few start from their Gram matrix, which would need blocks of two workers at a time."""
     expected = model(init=init).fit(images[:40])
-    for name in ("gram", "blocks", "_panels", "_fetched"):
+    for name in ("gram", "blocks", "_panels"):
         monkeypatch.setattr(DaskData, name, None)
     found = model(init=init).fit(blocks_of(images[:40]))
     assert all(record.converged for record in found.diagnostics_)

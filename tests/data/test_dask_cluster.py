@@ -194,7 +194,7 @@ def test_a_killed_worker_changes_no_number(when, images, model, client, cluster,
     computed = DaskData._computed
     (tmp_path / "one death").touch()
 
-    def deadly(self, tasks, shared, add):
+    def deadly(self, tasks, shared):
         nonlocal n_passes
         n_passes += 1
         if n_passes == 5 and when == "before":
@@ -203,7 +203,7 @@ def test_a_killed_worker_changes_no_number(when, images, model, client, cluster,
         if n_passes == 5 and when == "during":
             number, task = tasks[0]
             tasks = [(number, _Deadly(task, tmp_path / "one death")), *tasks[1:]]
-        return computed(self, tasks, shared, add)
+        return computed(self, tasks, shared)
 
     monkeypatch.setattr(DaskData, "_computed", deadly)
     found = model().fit(X)

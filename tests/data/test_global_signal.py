@@ -36,7 +36,7 @@ def test_the_operator_is_the_regressed_matrix(shape, dtype, center):
     np.testing.assert_allclose(operator.dot(v), exact @ v, atol=1e-11)
     np.testing.assert_allclose(operator.dot_many(V), exact @ V.T, atol=1e-11)
     np.testing.assert_allclose(operator.transpose_dot(u), exact.T @ u, atol=1e-11)
-    there, back = operator.shifted_many(v[None], shift[:, None])
+    there, back = operator._there_and_back(v[None], shift[:, None])
     np.testing.assert_allclose(there[:, 0], exact @ v - shift, atol=1e-11)
     np.testing.assert_allclose(back[0], exact.T @ (exact @ v - shift), atol=1e-10)
     blocks = np.concatenate([block for _, block in operator.blocks(2 * shape[1])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -55,16 +55,7 @@ class ArrayData(Data):
         self.samples: IntArray = (
             np.arange(len(plain)) if samples is None else np.ascontiguousarray(samples, np.intp)
         )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of samples N and of features P."""
-        return len(self.samples), self.array.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the array."""
-        return self.array.dtype
+        self.shape, self.dtype = (len(self.samples), plain.shape[1]), dtype
 
     def transpose_dot(self, u: FloatArray) -> FloatArray:
         """Return ``X'u``."""

@@ -8,8 +8,8 @@ blocks: a loop that reads them one after the other (`spcatv.data.files`), or the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from spcatv.data.protocol import (
     Data,
     FirstLook,
     Found,
+    Positions,
     gathered,
     row_blocks,
 )
@@ -37,22 +38,6 @@ FIRST_SAMPLES = 8
 PART_ENTRIES, PANEL_ENTRIES = 1 << 22, 1 << 26
 
 
-@dataclass(eq=False)
-class _FirstSums:
-    """Sums over samples that `first_look` returns."""
-
-    moments: ColumnStatistics
-    back: FloatArray
-
-    def __add__(self, other: _FirstSums) -> _FirstSums:
-        return _FirstSums(self.moments + other.moments, self.back + other.back)
-
-    def __iadd__(self, other: _FirstSums) -> _FirstSums:
-        self.moments += other.moments
-        self.back += other.back
-        return self
-
-
 def moments(part: ArrayData, center: bool) -> Found:
     """Return moments of the columns; a ValueError if X is not finite."""
     check_finite(part.array)
@@ -60,24 +45,21 @@ def moments(part: ArrayData, center: bool) -> Found:
 
 
 def first_look(part: ArrayData, vectors: FloatArray, guess: FloatArray, center: bool) -> Found:
-    """Return row means and ``S = M V'`` as rows, column moments and ``S'M``, for ``M = X - 1 guess'``."""
+    """Return row means and ``S = M V'`` as rows, and moments with ``S'M``, for ``M = X - 1 guess'``."""
     _, sums = moments(part, center)
     n_samples, n_features = part.shape
     scores, back = part.there_and_back_many(vectors, guess, np.zeros((n_samples, len(vectors))))
-    return np.column_stack([part.dot(np.full(n_features, 1.0 / n_features)), scores]), _FirstSums(sums, back)
+    row_means = part.dot(np.full(n_features, 1.0 / n_features))
+    return np.column_stack([row_means, scores]), replace(sums, sums=back)
 
 
 def visit_pieces(part: ArrayData, positions: IntArray, work: BlockWork, entries: int) -> Found:
-    """``work(samples, X of them)`` for pieces of samples whose numbers follow each other; X is finite."""
-    ends = np.flatnonzero(np.diff(positions) != 1) + 1
+    """``work(numbers of samples, X there)`` for pieces of a part, which must be finite."""
 
     def found() -> Iterator[tuple[slice, Found]]:
-        for run in np.split(np.arange(len(positions)), ends):
-            samples = slice(int(positions[run[0]]), int(positions[run[-1]]) + 1)
-            begin = int(run[0]) - samples.start
-            for own, block in pieces(samples, part.array, part.samples[run], entries):
-                check_finite(block)
-                yield slice(own.start + begin, own.stop + begin), work(own, block)
+        for rows, block in part.blocks(entries):
+            check_finite(block)
+            yield rows, work(positions[rows], block)
 
     return gathered(len(positions), found())
 
@@ -93,23 +75,20 @@ def check_finite(array: FloatArray) -> None:
         raise ValueError(f"Input X contains {what}.")
 
 
-def merged(parts: Sequence[Any]) -> Any:
-    """Return the sum of parts in their order, or None; the parts are not changed."""
-    return gathered(0, (((), (None, part)) for part in parts))[1]
+def numbered_blocks(parts: Iterable[ArrayData], entries: int) -> Iterator[tuple[slice, FloatArray]]:
+    """Return the samples of consecutive parts in blocks, as `Data.blocks` does."""
+    begin = 0
+    for part in parts:
+        for rows, block in part.blocks(entries):
+            yield slice(begin + rows.start, begin + rows.stop), block
+        begin += part.shape[0]
 
 
 class BlockedData(Data):
     """Samples that are read in blocks.
 
     A subclass sets the attributes `shape` and `dtype`, and defines `blocks` and `take`. It may also define
-    how blocks (`_pass`) and panels of features (`_panels`) are visited.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Number of samples N and of features P.
-    dtype : dtype
-        float32 or float64.
+    how parts of the samples (`_parts`, `_pass`) and panels of features (`_panels`) are visited.
 
     Examples
     --------
@@ -121,8 +100,10 @@ class BlockedData(Data):
     (True, array([ 3., 12., 21., 30.]))
     """
 
-    shape: tuple[int, int] = (0, 0)
-    dtype: np.dtype[Any] = np.dtype(np.float64)
+    def _parts(self) -> Iterator[tuple[Positions, ArrayData]]:
+        """Return all samples in parts: their numbers, and X there."""
+        for samples, block in self.blocks(PART_ENTRIES):
+            yield samples, ArrayData(block)
 
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
         """Return ``work(part, *own rows of its samples, *shared)`` for all parts of the samples.
@@ -130,11 +111,7 @@ class BlockedData(Data):
         Returns the rows of all samples, in order, or None; and the sum over parts, in an order that depends
         on where the blocks begin and on nothing else.
         """
-        blocks = self.blocks(PART_ENTRIES)
-        found = (
-            (samples, work(ArrayData(block), *(array[samples] for array in own), *shared))
-            for samples, block in blocks
-        )
+        found = ((at, work(part, *(rows[at] for rows in own), *shared)) for at, part in self._parts())
         return gathered(self.shape[0], found)
 
     @abstractmethod
@@ -187,13 +164,13 @@ class BlockedData(Data):
         # the products of data that are nearly centred lose no digits
         guess = few.column_statistics(True).mean if center else np.zeros_like(vectors, shape=self.shape[1:])
         rows, sums = self._pass(first_look, (), (vectors, guess, center))
-        off = sums.moments.mean - guess
+        off = sums.mean - guess
         weights = vectors @ off
         return FirstLook(
-            sums.moments,
+            replace(sums, sums=0.0),
             rows[:, 0],
             rows[:, 1:] - to_host(weights),
-            sums.back - self.shape[0] * np.outer(weights, off),
+            sums.sums - self.shape[0] * np.outer(weights, off),
         )
 
     def gram(self, mean: FloatArray, factor: FloatArray | None = None) -> FloatArray:
@@ -202,10 +179,3 @@ class BlockedData(Data):
         for columns, panel in self._panels():
             total += panel.gram(mean[columns], None if factor is None else factor[columns])
         return total
-
-
-def pieces(samples: slice, array: FloatArray, local: IntArray, entries: int) -> Iterator[Any]:
-    """Return samples ``array[local]`` in float64 copies of about `entries` entries, and their numbers."""
-    for first, last in row_blocks((len(local), array.shape[1]), entries):
-        block = array[local[first:last]].astype(np.float64, copy=False)
-        yield slice(samples.start + first, samples.start + last), block

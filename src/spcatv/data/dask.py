@@ -8,8 +8,11 @@ number of workers. Nothing lives on a worker that Dask could not make again: a l
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import partial, reduce
+from operator import add
 from typing import Any, Self
 from uuid import uuid4
 
@@ -19,14 +22,12 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.data.array import ArrayData
-from spcatv.data.blocks import BlockedData, Work, merged, pieces
+from spcatv.data.blocks import BlockedData, Work, numbered_blocks
 from spcatv.data.memory import Budget, bytes_text
-from spcatv.data.protocol import BLOCK_ENTRIES, Found, float_dtype, gathered
+from spcatv.data.protocol import BLOCK_ENTRIES, Found, float_dtype, gathered, row_blocks
 
 # Sums that are added up by one task.
 FAN_IN = 8
-# Bytes of a number of a vector.
-NUMBER_BYTES = 8
 # Seconds after which a pass looks whether all workers are still there.
 LOOK_SECONDS = 1.0
 # Consecutive looks at a worker with full memory after which a pass fails.
@@ -90,69 +91,37 @@ class DaskData(BlockedData):
 
     def take(self, samples: IntArray) -> Self:
         """Return the given samples of these, by their numbers."""
-        part = object.__new__(type(self))
-        part.__dict__.update(self.__dict__)
+        part = copy(self)
         part.samples = self.samples[samples]
         part.shape = len(part.samples), self.shape[1]
         return part
 
-    def _parts(self, samples: IntArray) -> list[tuple[int, IntArray, IntArray]]:
-        """Return the block, the positions and the rows within the block of samples, block by block."""
-        block = np.searchsorted(self.bounds, samples, side="right") - 1
+    def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
+        block = np.searchsorted(self.bounds, self.samples, side="right") - 1
         order = np.argsort(block, kind="stable")
         numbers, firsts = np.unique(block[order], return_index=True)
-        return [
-            (int(number), positions, samples[positions] - self.bounds[number])
-            for number, positions in zip(numbers, np.split(order, firsts[1:]), strict=True)
-        ]
-
-    def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
-        parts = self._parts(self.samples)
-        tasks = [
-            (number, partial(_visit, self._blocks[number], work, self.dtype, local, [a[at] for a in own]))
-            for number, at, local in parts
-        ]
-        ((found, total),) = self._computed(tasks, shared, _added)
-        positions = (at for _, at, _ in parts)
+        positions = np.split(order, firsts[1:])
+        tasks = []
+        for number, at in zip(numbers.tolist(), positions, strict=True):
+            given = work, self.dtype, self.samples[at] - self.bounds[number], [array[at] for array in own]
+            tasks.append((number, partial(_visit, self._blocks[number], *given)))
+        found, total = self._computed(tasks, shared)
         rows, _ = gathered(self.shape[0], zip(positions, ((own, None) for own in found), strict=True))
         return rows, total
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """Return all samples in order, in blocks of about `entries` entries, in this process."""
-        for first in range(0, self.shape[0], self._height):
-            samples = slice(first, min(first + self._height, self.shape[0]))
-            rows = self._fetched(self.samples[samples], slice(None))
-            yield from pieces(samples, rows, np.arange(len(rows)), entries)
+        bounds = row_blocks(self.shape, self._height * max(self.shape[1], 1))
+        parts = (self.take(np.arange(first, last)) for first, last in bounds)
+        return numbered_blocks((ArrayData(part._pass(_rows)[0]) for part in parts), entries)
 
-    def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
-        """Return all samples, some features at a time, sent to this process; a fit never asks for them."""
-        n_samples, n_features = self.shape
-        width = self.budget.panel_columns(n_samples * self.dtype.itemsize, 1)
-        tallest = max(self.array.chunks[0])
-        width = max(min(width, NUMBER_BYTES * n_features // (tallest * self.dtype.itemsize)), 1)
-        for left in range(0, n_features, width):
-            columns = slice(left, min(left + width, n_features))
-            yield columns, ArrayData(self._fetched(self.samples, columns))
-
-    def _fetched(self, samples: IntArray, columns: slice) -> FloatArray:
-        """Return rows of the array in this process, shape (len(samples), number of columns)."""
-        parts = self._parts(samples)
-        tasks = [
-            (number, partial(_cut, self._blocks[number], self.dtype, local, columns))
-            for number, _, local in parts
-        ]
-        cuts = self._computed(tasks, (), None)
-        out = np.empty((len(samples), cuts[0].shape[1]), self.dtype)
-        for (_, positions, _), cut in zip(parts, cuts, strict=True):
-            out[positions] = cut
-        return out
-
-    def _computed(self, tasks: Sequence[tuple[int, Any]], shared: tuple[Any, ...], add: Any) -> list[Any]:
-        """Run one task per block.
+    def _computed(
+        self, tasks: Sequence[tuple[int, Any]], shared: tuple[Any, ...]
+    ) -> tuple[list[FloatArray | None], Any]:
+        """Run one task per block, and return the rows of every block and the sum of what is to add up.
 
         A task, given with the number of its block, is called with `shared`, which travels to every worker
-        once, and with what the block is made of. `add` takes a list of what some tasks give, in order, and of
-        what it gives itself. Returns what the tasks give, or what `add` makes of that as the only item.
+        once, and with what the block is made of.
         """
         import dask
 
@@ -163,39 +132,37 @@ class DaskData(BlockedData):
         futures = _futures(self.array)
         with dask.config.set(settings):
             if not futures:
-                return list(dask.compute(*self._delayed(tasks, shared, add, {})))
+                return dask.compute(self._delayed(tasks, shared, {}))[0]
             found = None
             while found is None:
-                holders = _holders(futures)
-                found = _at_home(futures[0].client, self._delayed(tasks, shared, add, holders), holders)
+                found = _at_home(futures, partial(self._delayed, tasks, shared))
             return found
 
     def _delayed(
         self,
         tasks: Sequence[tuple[int, Any]],
         shared: tuple[Any, ...],
-        add: Any,
         holders: Mapping[Any, Sequence[str]],
-    ) -> list[Any]:
-        """Return the blocks of `_computed` as delayed objects; `holders` maps them to workers."""
+    ) -> Any:
+        """Return the result of `_computed` as a delayed object; `holders` maps blocks to workers."""
         from dask.delayed import Delayed
         from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
         token = uuid4().hex
         name, constant = f"spcatv_product-{token}", f"spcatv_shared-{token}"
-        layer: Graph = {constant: (_Constant(shared),)}
+        # a task that returns a constant: Dask repeats it if the worker that held the constant is lost
+        layer: Graph = {constant: (partial(tuple, shared),)}
         homes: dict[Any, Sequence[str]] = {}
-        level: list[Any] = []
         for number, task in tasks:
-            key, inputs = (name, number), self._blocks[number].inputs
-            layer[key] = (task, constant, *inputs)
-            level.append(key)
+            inputs = self._blocks[number].inputs
+            layer[name, number] = (task, constant, *inputs)
             for held in filter(holders.get, inputs):
-                homes[key] = holders[held]
-        while add is not None and (level[0][0] == name or len(level) > 1):
+                homes[name, number] = holders[held]
+        level: list[Any] = [(name, number) for number, _ in tasks]
+        while level[0][0] == name or len(level) > 1:
             groups = [level[first : first + FAN_IN] for first in range(0, len(level), FAN_IN)]
             level = [(f"spcatv_sum-{token}", len(groups), number) for number in range(len(groups))]
-            layer |= {key: (add, group) for key, group in zip(level, groups, strict=True)}
+            layer |= {key: (_added, group) for key, group in zip(level, groups, strict=True)}
         graph = HighLevelGraph(
             {
                 "spcatv_rest": MaterializedLayer(self._rest),
@@ -204,38 +171,34 @@ class DaskData(BlockedData):
             },
             {"spcatv_rest": set(), name: {"spcatv_rest"}},
         )
-        return [Delayed(key, graph, layer=name) for key in level]
+        return Delayed(level[0], graph, layer=name)
 
 
-def _holders(futures: Sequence[Any]) -> Mapping[Any, Sequence[str]]:
-    """Addresses of the workers that hold results, once all of them are there."""
-    import distributed
+def _at_home(futures: Sequence[Any], make: Callable[[Mapping[Any, Sequence[str]]], Any]) -> Any:
+    """Compute tasks on the workers that hold their blocks; return None if one of these workers is gone.
 
-    distributed.wait(futures)
-    return futures[0].client.who_has(futures)
-
-
-def _at_home(client: Any, delayed: Sequence[Any], holders: Mapping[Any, Sequence[str]]) -> list[Any] | None:
-    """Results of tasks that may run on the workers that hold their blocks only; None if one of these is gone.
-
-    Were they allowed to run elsewhere, Dask would move blocks from busy workers to idle ones.
+    Were the tasks allowed to run elsewhere, Dask would move blocks from busy workers to idle ones. `make`
+    returns the delayed object, given the addresses of the workers that hold each of the futures.
     """
     import distributed
 
+    client = futures[0].client
+    distributed.wait(futures)
+    holders = client.who_has(futures)
     homes = {address for addresses in holders.values() for address in addresses}
-    results = client.compute(list(delayed))
+    result = client.compute(make(holders))
     n_looks = 0
     while True:
         try:
-            distributed.wait(results, timeout=LOOK_SECONDS)
-            return list(client.gather(results))
+            distributed.wait(result, timeout=LOOK_SECONDS)
+            return result.result()
         except distributed.TimeoutError:
             workers = client.scheduler_info(n_workers=-1)["workers"]
             lost = not homes <= set(workers)
             full = [address for address in homes & set(workers) if workers[address]["status"] == "paused"]
             n_looks = n_looks + 1 if full else 0
             if lost or n_looks == MOST_LOOKS:
-                client.cancel(results, force=True)
+                client.cancel(result, force=True)
             if lost:
                 return None
             if n_looks == MOST_LOOKS:
@@ -244,16 +207,6 @@ def _at_home(client: Any, delayed: Sequence[Any], holders: Mapping[Any, Sequence
                     f"memory is full ({', '.join(sorted(full)[:3])}): take more workers, more memory for "
                     "each, or smaller blocks, or do not persist X"
                 ) from None
-
-
-class _Constant:
-    """A task that returns a constant: Dask repeats it if the worker that held the constant is lost."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __call__(self) -> Any:
-        return self.value
 
 
 def _visit(
@@ -272,13 +225,14 @@ def _visit(
     return [rows], total
 
 
-def _cut(block: _Block, dtype: np.dtype[Any], local: IntArray, columns: slice, _: Any, *inputs: Any) -> Array:
-    """Return some rows and columns of a block."""
-    return block(*inputs)[:, columns][local].astype(dtype, copy=False)
-
-
 def _added(parts: Sequence[tuple[list[FloatArray | None], Any]]) -> tuple[list[FloatArray | None], Any]:
-    return [row for rows, _ in parts for row in rows], merged([total for _, total in parts])
+    totals = [total for _, total in parts if total is not None]
+    return [row for rows, _ in parts for row in rows], reduce(add, totals) if totals else None
+
+
+def _rows(part: ArrayData) -> Found:
+    """Return the samples themselves."""
+    return part.array[part.samples], None
 
 
 def _in_row_chunks(array: Any) -> Any:
@@ -319,39 +273,29 @@ def _inlined(array: Any) -> tuple[Graph, list[_Block]]:
     held = {future.key: future for future in _futures(array)}
     (array,) = dask.optimize(array)
     graph = {**array.__dask_graph__(), **held}  # optimised graphs have lost these
-    dependencies = {key: set() if key in held else get_dependencies(graph, key) for key in graph}
+    needs = {key: set() if key in held else get_dependencies(graph, key) for key in graph}
+
+    def all_needs(key: Any) -> dict[Any, None]:
+        """Return the tasks that make a block, in a fixed order."""
+        found: dict[Any, None] = {}
+        waiting = [key]
+        while waiting:
+            current = waiting.pop()
+            if current not in found:
+                found[current] = None
+                waiting += needs[current]
+        return found
+
     keys = [row[0] for row in array.__dask_keys__()]
-    owner: dict[Any, int | None] = {}
-
-    def share(key: Any) -> None:
-        """Mark all tasks that a shared task needs as shared."""
-        waiting = [key]
-        while waiting:
-            current = waiting.pop()
-            if owner.get(current, 0) is not None:
-                owner[current] = None
-                waiting += dependencies[current]
-
-    for number, key in enumerate(keys):
-        waiting = [key]
-        while waiting:
-            current = waiting.pop()
-            if current in held or owner.get(current, number) != number:
-                share(current)
-            else:
-                owner[current] = number
-                waiting += dependencies[current]
-    rest = {key: graph[key] for key, number in owner.items() if number is None}
-    mine: list[Graph] = [{} for _ in keys]
-    inputs: list[dict[Any, None]] = [{} for _ in keys]
-    for key, own in owner.items():
-        if own is not None:
-            mine[own][key] = graph[key]
-            inputs[own] |= {needed: None for needed in dependencies[key] if owner[needed] is None}
-    return rest, [
-        _Block(tasks, key, list(needed) if tasks else [key])
-        for key, tasks, needed in zip(keys, mine, inputs, strict=True)
-    ]
+    of_blocks = [all_needs(key) for key in keys]
+    n_users = Counter(task for tasks in of_blocks for task in tasks)
+    rest = {task: graph[task] for task, n in n_users.items() if n > 1 or task in held}
+    blocks = []
+    for key, tasks in zip(keys, of_blocks, strict=True):
+        own = {task: graph[task] for task in tasks if task not in rest}
+        inputs = {needed: None for task in own for needed in needs[task] if needed in rest}
+        blocks.append(_Block(own, key, list(inputs) if own else [key]))
+    return rest, blocks
 
 
 def _futures(array: Any) -> list[Any]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
-from spcatv.data.blocks import BlockedData, Work, pieces
+from spcatv.data.blocks import BlockedData, numbered_blocks
 from spcatv.data.memory import Budget
-from spcatv.data.protocol import BLOCK_ENTRIES, Found, float_dtype, gathered
+from spcatv.data.protocol import BLOCK_ENTRIES, Positions, float_dtype
 
 # Bytes read from a store at a time, and longest gap between wanted bytes that is read rather than skipped.
 PIECE_BYTES = 8 << 20
@@ -219,7 +219,7 @@ def map_reader(array: np.memmap[Any, Any]) -> Reader:
 class Block:
     """Rows that are read together, and their sample numbers."""
 
-    positions: IntArray | slice  # which samples
+    positions: Positions  # which samples
     spans: Sequence[tuple[int, int]]  # stored rows ``first:last`` to read
     local: IntArray  # the row of each of the samples among those
 
@@ -229,7 +229,7 @@ class Block:
         return sum(last - first for first, last in self.spans)
 
 
-def _block(positions: IntArray | slice, rows: IntArray, skip: int) -> Block:
+def _block(positions: Positions, rows: IntArray, skip: int) -> Block:
     """Return samples `positions`, which are the stored `rows`; gaps below `skip` rows are read."""
     wanted = np.unique(rows)
     ends = np.flatnonzero(np.diff(wanted) > skip)
@@ -358,21 +358,14 @@ class StoredData(BlockedData):
             begin += last - first
         return buffer[:begin]
 
-    def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
-        return gathered(
-            self.shape[0],
-            (
-                (at, work(ArrayData(rows, block.local), *(array[at] for array in own), *shared))
-                for block, rows in self._read(self._sorted_blocks())
-                for at in (block.positions,)
-            ),
-        )
+    def _parts(self) -> Iterator[tuple[Positions, ArrayData]]:
+        for block, rows in self._read(self._sorted_blocks()):
+            yield block.positions, ArrayData(rows, block.local)
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """Return all samples in order, in blocks of about `entries` entries."""
-        for block, rows in self._read(self._ordered_blocks()):
-            assert isinstance(block.positions, slice)
-            yield from pieces(block.positions, rows, block.local, entries)
+        read = self._read(self._ordered_blocks())
+        return numbered_blocks((ArrayData(rows, block.local) for block, rows in read), entries)
 
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
         """Return all samples, some features at a time."""

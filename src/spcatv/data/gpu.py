@@ -28,8 +28,8 @@ from spcatv.data.protocol import (
     ColumnStatistics,
     Data,
     Found,
+    Positions,
     float_dtype,
-    gathered,
     row_blocks,
 )
 from spcatv.kernels.cuda.launch import gpu_kernel, launch, summed
@@ -64,17 +64,8 @@ class GPUData(Data):
         self.samples: IntArray = np.arange(len(array)) if samples is None else np.asarray(samples, np.intp)
         self._cupy = gpu_module()
         self._rows = self._cupy.asarray(self.samples.astype(np.int64))
-        self._kernel = partial(gpu_kernel, source="products", dtype=np.dtype(array.dtype).name)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of samples N and of features P."""
-        return len(self.samples), self.array.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the array."""
-        return np.dtype(self.array.dtype)
+        self.shape, self.dtype = (len(self.samples), array.shape[1]), np.dtype(array.dtype)
+        self._kernel = partial(gpu_kernel, source="products", dtype=self.dtype.name)
 
     def _vector(self, values: Any) -> Any:
         """Return a vector as the kernels want it: float64, one entry after the other, on the GPU."""
@@ -223,18 +214,15 @@ class StreamedData(StoredData):
 
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
         upload = gpu_module().asarray
-        shared = tuple(upload(item) if isinstance(item, np.ndarray) else item for item in shared)
+        return super()._pass(work, own, tuple(upload(x) if isinstance(x, np.ndarray) else x for x in shared))
 
-        def found() -> Iterator[tuple[Any, Found]]:
-            for block, rows in self._travel(self._sorted_blocks()):
-                at = block.positions
-                yield at, work(GPUData(rows, block.local), *(array[at] for array in own), *shared)
-
-        return gathered(self.shape[0], found())
+    def _parts(self) -> Iterator[tuple[Positions, Any]]:
+        for block, rows in self._travel(self._sorted_blocks()):
+            yield block.positions, GPUData(rows, block.local)
 
     def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
         """Visit all samples in blocks on the CPU."""
-        return gathered(self.shape[0], ((own, work(own, block)) for own, block in self.blocks(entries)))
+        return Data.each_block(self, work, entries)
 
     def _panels(self) -> Iterator[tuple[slice, Any]]:
         """Return all samples, some features at a time, on the GPU."""

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 
-from spcatv._util.devices import as_vector, beside, gpu_module, to_host
+from spcatv._util.devices import as_vector, beside, frozen, gpu_module, to_host
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
 from spcatv.data.blocks import moments
-from spcatv.data.protocol import BLOCK_ENTRIES, BlockWork, ColumnStatistics, Data, FirstLook, Found
+from spcatv.data.protocol import BLOCK_ENTRIES, BlockWork, ColumnStatistics, Data, FirstLook, Found, Positions
 from spcatv.data.sketch import CompressedData, compress
 from spcatv.kernels.vectors import add_multiple, inner_products
 
@@ -53,25 +53,9 @@ class CorrectedData(Data):
     right: FloatArray  # shape (r, P), where vectors of the data lie
     factor: FloatArray | None = None  # multiplies the features, shape (P,), beside `right`; None: ones
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of samples N and of features P."""
-        return self.data.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of X."""
-        return self.data.dtype
-
-    @property
-    def on_gpu(self) -> bool:
-        """Return whether X is on a GPU."""
-        return self.data.on_gpu
-
-    @property
-    def is_distributed(self) -> bool:
-        """Return whether the blocks of X are on other machines."""
-        return self.data.is_distributed
+    def __post_init__(self) -> None:
+        of_data = "shape", "dtype", "on_gpu", "is_distributed"
+        vars(self).update({name: getattr(self.data, name) for name in of_data})
 
     def _scaled(self, vectors: FloatArray) -> FloatArray:
         vectors = beside(vectors, self.right)
@@ -117,7 +101,7 @@ class CorrectedData(Data):
 
     def column_statistics(self, center: bool) -> ColumnStatistics:
         """Return means and squared norms of the corrected columns."""
-        if len(self.right) or self.factor is None:
+        if self.factor is None or len(self.right):
             return self._exact_statistics(center)
         raw = self.data.column_statistics(center)
         mean, squares = raw.mean * self.factor, raw.squared_norms * np.square(self.factor)
@@ -158,7 +142,7 @@ class CorrectedData(Data):
         return self.data.each_block(lambda samples, block: work(samples, rows(samples, block)), entries)
 
     @property
-    def _rows(self) -> Callable[[slice, FloatArray], FloatArray]:
+    def _rows(self) -> Callable[[Positions, FloatArray], FloatArray]:
         """Corrects samples, given their numbers and X there."""
         left, right = self.left, to_host(self.right)
         factor = 1.0 if self.factor is None else to_host(self.factor)
@@ -227,10 +211,7 @@ def _varies(data: Data) -> bool:
     """Return whether any two samples differ."""
     first = next(iter(data.take(np.zeros(1, np.intp)).blocks()))[1][0]
 
-    def off(_: slice, block: FloatArray) -> tuple[None, Any]:
-        return None, int((block != first).any())
-
-    return bool(data.each_block(off)[1])
+    return bool(data.each_block(lambda _, block: (None, int((block != first).any())))[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +237,7 @@ class Centring:
         return centred
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class CentredData:
     """``X - 1 mean'`` as an operator.
 
@@ -267,6 +248,10 @@ class CentredData:
     center: bool = True  # whether the columns' means are subtracted
     unit: float = 1.0  # unit of the numbers of this operator; 1 at an ordinary scale
     global_loading: FloatArray | None = None  # coefficients of the columns on a removed global signal
+    # whether a removed global signal was all that the data held
+    is_empty: bool = field(default=False, init=False)
+    # number of leading directions that were asked for, and the sketch of them
+    _sketch: tuple[int, CompressedData] | None = field(default=None, init=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -291,7 +276,7 @@ class CentredData:
         return self.data.column_statistics(self.center) if look is None else self._keep(look)
 
     def _keep(self, found: FirstLook) -> ColumnStatistics:
-        vars(self).update(_statistics=found.statistics, _row_means=found.row_means)
+        self._statistics, self._row_means = found.statistics, found.row_means
         return found.statistics
 
     @cached_property
@@ -319,14 +304,9 @@ class CentredData:
         data = CorrectedData(self.data, signal[:, None], loading[None])
         result = replace(self, data=data, global_loading=loading)
         left = np.maximum(self.column_squared_norms - squares * np.square(loading), 0.0)
-        vars(result)["_statistics"] = replace(self._statistics, squared_norms=left)
-        vars(result)["is_empty"] = 0 < self.squared_norm() * NOTHING_LEFT >= result.squared_norm()
+        result._statistics = replace(self._statistics, squared_norms=left)
+        result.is_empty = 0 < self.squared_norm() * NOTHING_LEFT >= result.squared_norm()
         return result
-
-    @cached_property
-    def is_empty(self) -> bool:
-        """Return whether a removed global signal was all that the data held."""
-        return False
 
     @property
     def mean(self) -> FloatArray:
@@ -359,25 +339,15 @@ class CentredData:
         """``max_j ||X_j||_2`` over the centred columns."""
         return float(np.sqrt(float(self.column_squared_norms.max())))
 
-    @cached_property
-    def _squared_norm(self) -> float:
-        return float(self.column_squared_norms.sum())
-
     def squared_norm(self) -> float:
         """Return ``||X - 1 mean'||_F^2``."""
-        return self._squared_norm
+        return float(self.column_squared_norms.sum())
 
     @cached_property
     def _gram(self) -> FloatArray:
-        gram = self._fresh_gram()
-        gram.flags.writeable = False
-        return gram
-
-    def _fresh_gram(self) -> FloatArray:
-        n_samples, n_features = self.shape
-        if n_samples <= n_features:
-            return self.data.gram(self.mean)
-        return self.data.each_block(partial(_feature_gram, to_host(self.mean)))[1]
+        if self.shape[0] <= self.shape[1]:
+            return frozen(self.data.gram(self.mean))
+        return frozen(self.data.each_block(partial(_feature_gram, to_host(self.mean)))[1])
 
     def gram(self) -> FloatArray:
         """Return ``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
@@ -400,14 +370,14 @@ class CentredData:
 
     def there_and_back_many(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V'`` (N, K) and ``S'M`` (K, P) for the rows of V (K, P) and ``M = X - 1 mean'``."""
-        return self.shifted_many(vectors, np.zeros((self.shape[0], len(vectors))))
+        return self._there_and_back(vectors, np.zeros((self.shape[0], len(vectors))))
 
     def maps(self, scores: FloatArray) -> FloatArray:
         """Return ``U'(X - 1 mean')`` for scores U (N, K), shape (K, P)."""
         nothing = np.zeros_like(self.mean, shape=(scores.shape[1], self.shape[1]))
-        return self.shifted_many(nothing, -scores)[1]
+        return self._there_and_back(nothing, -scores)[1]
 
-    def shifted_many(self, vectors: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _there_and_back(self, vectors: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``S = M V' - shift`` and ``S'M`` for ``M = X - 1 mean'``, V (K, P) and a shift (N, K)."""
         if not self._has_small_means:
             return self.data.there_and_back_many(vectors, self.mean, shift)
@@ -431,15 +401,11 @@ class CentredData:
         self._keep(look)
         return look.scores, look.back
 
-    @cached_property
-    def _sketches(self) -> list[tuple[int, CompressedData]]:
-        return []
-
     def compressed(self, n_directions: int) -> CompressedData:
         """Return the data compressed to their leading directions; kept for later, and for fewer of them."""
-        if not self._sketches or self._sketches[-1][0] < n_directions:
-            self._sketches[:] = [(n_directions, compress(self, n_directions))]
-        return self._sketches[-1][1]
+        if self._sketch is None or self._sketch[0] < n_directions:
+            self._sketch = n_directions, compress(self, n_directions)
+        return self._sketch[1]
 
     def there_and_back(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``X v`` and ``X'X v`` of the centred data."""
@@ -456,7 +422,7 @@ class CentredData:
             yield samples, block - mean
 
 
-def _feature_gram(mean: FloatArray, _: slice, block: FloatArray) -> tuple[None, FloatArray]:
+def _feature_gram(mean: FloatArray, _: Positions, block: FloatArray) -> tuple[None, FloatArray]:
     """Return ``X'X`` of some samples."""
     centred = block - mean
     return None, centred.T @ centred
@@ -472,13 +438,9 @@ class DeflatedData(CentredData):
     def __init__(self, base: CentredData, scores: FloatArray, loadings: FloatArray) -> None:
         """Subtract ``scores' loadings``, shapes (K, N) and (K, P), from the data of a base."""
         super().__init__(CorrectedData(base.data, scores.T, loadings), base.center, base.unit)
+        self.base, self.scores, self.loadings = base, scores, loadings
         # the norms of the columns are not known
-        statistics = ColumnStatistics(base.shape[0], base.mean, np.full_like(base.mean, np.nan))
-        vars(self).update(base=base, scores=scores, loadings=loadings, _statistics=statistics)
-
-    base: CentredData
-    scores: FloatArray
-    loadings: FloatArray
+        self._statistics = ColumnStatistics(base.shape[0], base.mean, np.full_like(base.mean, np.nan))
 
     def add_removed(self, u: FloatArray, factor: float, out: FloatArray) -> None:
         """Do ``out += factor loadings' (scores u)``, in place (float64, shape (P,))."""

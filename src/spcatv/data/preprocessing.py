@@ -18,7 +18,7 @@ import numpy as np
 from spcatv._util.devices import gpu_module, to_host
 from spcatv._util.types import FloatArray, IntArray
 from spcatv.data.operator import CORRECTED_ENTRIES, CorrectedData, quotient
-from spcatv.data.protocol import Data, Found
+from spcatv.data.protocol import BlockWork, Data
 
 # What is left of a feature counts as rounding error below this many units in the last place of its values.
 ROUNDING = 8
@@ -128,7 +128,5 @@ def confound_fit(data: Data, confounds: FloatArray | None) -> tuple[FloatArray, 
     if data.on_gpu:
         return mean, np.stack([to_host(data.transpose_dot(row)) for row in solver])
 
-    def product(samples: slice, block: FloatArray) -> Found:
-        return None, solver[:, samples] @ block
-
-    return mean, data.each_block(product, CORRECTED_ENTRIES)[1]
+    work: BlockWork = lambda samples, block: (None, solver[:, samples] @ block)  # noqa: E731
+    return mean, data.each_block(work, CORRECTED_ENTRIES)[1]

@@ -21,8 +21,10 @@ BLOCK_ENTRIES = 1 << 16
 
 # Result of work on some samples: one row per sample or None, and something to add up or None.
 Found = tuple[Any, Any]
-# Work on samples `first:last` of X in float64.
-BlockWork = Callable[[slice, FloatArray], Found]
+# Numbers of some samples.
+Positions = slice | IntArray
+# Work on some samples: their numbers, and X there in float64.
+BlockWork = Callable[[Positions, FloatArray], Found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,7 @@ class ColumnStatistics:
     n_samples: int
     mean: FloatArray  # means of the columns; zeros without centring, shape (P,)
     squared_norms: FloatArray  # ``||X_j - mean_j||^2`` of every column, shape (P,)
+    sums: FloatArray | float = 0.0  # any other sums over the samples
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
         """Return the statistics of both (Chan, Golub and LeVeque, 1983)."""
@@ -42,7 +45,7 @@ class ColumnStatistics:
         off *= self.n_samples * other.n_samples / n_samples
         off += self.squared_norms
         off += other.squared_norms
-        return ColumnStatistics(n_samples, mean, off)
+        return ColumnStatistics(n_samples, mean, off, self.sums + other.sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,18 @@ class FirstLook:
 class Data(ABC):
     """Raw data X: N samples by P features.
 
-    A subclass defines the abstract methods; the other ones have defaults.
+    A subclass sets `shape` and `dtype`, and defines the abstract methods; the other ones have defaults.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of samples N and of features P.
+    dtype : dtype
+        float32 or float64: the precision that X is stored in.
+    on_gpu : bool
+        Whether products are taken on a GPU, and vectors of length P lie there.
+    is_distributed : bool
+        Whether blocks of X are on other machines, so that only vectors should travel.
 
     Examples
     --------
@@ -73,25 +87,10 @@ class Data(ABC):
     [[[5.0, 6.0], [1.0, 2.0]]]
     """
 
-    @property
-    def on_gpu(self) -> bool:
-        """Return whether products are taken on a GPU, and vectors of length P lie there."""
-        return False
-
-    @property
-    def is_distributed(self) -> bool:
-        """Return whether blocks of X are on other machines, so that only vectors should travel."""
-        return False
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Number of samples N and of features P."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64: the precision that X is stored in."""
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    on_gpu: bool = False
+    is_distributed: bool = False
 
     def dot(self, v: FloatArray) -> FloatArray:
         """Return ``X v`` for v of shape (P,); shape (N,)."""
@@ -135,10 +134,10 @@ class Data(ABC):
     def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
         """Visit all samples in blocks, where they are: on the workers of a cluster if these hold the data.
 
-        ``work(samples, block)`` gets the numbers of some samples as a slice and X there in float64, which it
-        may change. It returns one row per sample of the block or None, and something to add up or None. A
-        block has about `entries` entries. Returns the rows of all samples, in order, and the sum over
-        blocks; None for either if there are none.
+        ``work(samples, block)`` gets the numbers of some samples, as a slice or an array, and X there in
+        float64, which it may change. It returns one row per sample of the block or None, and something new
+        to add up or None. A block has about `entries` entries. Returns the rows of all samples, in order, and
+        the sum over blocks; None for either if there are none.
         """
         return gathered(self.shape[0], ((samples, work(samples, x)) for samples, x in self.blocks(entries)))
 
@@ -148,23 +147,18 @@ class Data(ABC):
 
 
 def gathered(n_samples: int, found: Iterable[tuple[Any, Found]]) -> Found:
-    """Put rows in their places, and add up the rest in the order in which it comes."""
+    """Put rows in their places, and add up the rest in the order in which it comes, in place."""
     rows: FloatArray | None = None
     total: Any = None
-    owned = False  # whether the total is ours to change
     for positions, (own, part) in found:
         if own is not None:
             if rows is None:
                 rows = np.empty((n_samples, *own.shape[1:]))
             rows[positions] = own
-        if part is None:
-            continue
         if total is None:
             total = part
-        elif owned:
+        elif part is not None:
             total += part
-        else:
-            total, owned = total + part, True
     return rows, total
 
 
