@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,6 @@ COMMON = 0.3
 # images are compared on at most so many features, with the median of at most so many images, evenly spaced
 MOST_FEATURES = 50_000
 MOST_IN_MEDIAN = 101
-BLOCK = 2**22  # values that are sorted at a time
 # Leading directions of variation that are removed before distances and correlations are compared: scores of a
 # clear component that are far from 0 make no outlier.
 N_DIRECTIONS = 3
@@ -120,18 +119,28 @@ def sample_quality(X: Any, names: Sequence[str], wording: Wording) -> tuple[Imag
             f"{some_of(blank)}: the same value, or none, in all {n_features:,} {wording.features} of "
             f"{wording.whole}; leave out such {wording.samples}{wording.remedy}"
         )
-    distance, correlation, beside, deviation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
+    distance, correlation, compared, deviation = _compared(X[:, :: -(-n_features // MOST_FEATURES)])
     columns = {
         "share_missing": np.array(n_missing) / n_features,
         "share_zero": np.array(n_zero) / n_features,
         "distance": distance,
         "correlation": correlation,
     }
-    found = _judged(names, columns, {**columns, "correlation": beside}, wording)
-    _warn(found, X, wording)
+    reasons = _reasons(columns, compared, wording)
+    outliers = [bool(why) for why in reasons]
+    _warn_of_outliers(names, reasons, X, wording)
     if wording.alike and not wording.scaled:
-        found = _with_scales(found, deviation, wording)
-    return _with_repeats(found, _repeats(X), wording)
+        _add_scales(names, reasons, deviation, wording)
+    _add_repeats(names, reasons, _repeats(X), wording)
+    return tuple(
+        ImageQuality(
+            name,
+            **{column: float(values[number]) for column, values in columns.items()},
+            outlier=outliers[number],
+            why=", ".join(reasons[number]),
+        )
+        for number, name in enumerate(names)
+    )
 
 
 def outweighing(scores: FloatArray) -> tuple[int, float] | None:
@@ -157,43 +166,35 @@ def _repeats(X: Any) -> dict[int, int]:
     return repeats
 
 
-def _with_repeats(
-    quality: tuple[ImageQuality, ...], repeats: Mapping[int, int], wording: Wording
-) -> tuple[ImageQuality, ...]:
-    """Add a remark to every image that holds the same values as an earlier one, and warn about them."""
+def _add_repeats(
+    names: Sequence[str], reasons: list[list[str]], repeats: Mapping[int, int], wording: Wording
+) -> None:
+    """Warn about images that hold the same values as an earlier one, and add this to their reasons."""
     # if all samples are the same, the rule for bad features reports them
-    if not repeats or len(repeats) == len(quality) - 1:
-        return quality
-    named = [f"{quality[number].name} (as {quality[first].name})" for number, first in repeats.items()]
+    if not repeats or len(repeats) == len(names) - 1:
+        return
+    named = [f"{names[number]} (as {names[first]})" for number, first in repeats.items()]
     verb = f"{wording.sample} holds" if len(named) == 1 else f"{wording.samples} hold"
     warn_user(
         f"{len(named)} {verb} the same values as another one and would count twice: {some_of(named)}; leave "
         f"out what is not wanted{wording.remedy}",
         ImageQualityWarning,
     )
-    remarks = {number: f"the same values as {quality[first].name}" for number, first in repeats.items()}
-    return _with_remarks(quality, remarks)
+    for number, first in repeats.items():
+        reasons[number].append(f"the same values as {names[first]}")
 
 
-def _with_remarks(quality: tuple[ImageQuality, ...], remarks: Mapping[int, str]) -> tuple[ImageQuality, ...]:
-    """Add remarks, by the number of the image, to what is unusual about images."""
-    table = list(quality)
-    for number, remark in remarks.items():
-        table[number] = replace(table[number], why=", ".join(filter(None, (table[number].why, remark))))
-    return tuple(table)
-
-
-def _with_scales(
-    quality: tuple[ImageQuality, ...], deviation: FloatArray, wording: Wording
-) -> tuple[ImageQuality, ...]:
-    """Warn about two groups with different scales, and add a remark to the images of the smaller one."""
+def _add_scales(
+    names: Sequence[str], reasons: list[list[str]], deviation: FloatArray, wording: Wording
+) -> None:
+    """Warn about two groups with different scales, and add this to the reasons of the smaller one."""
     is_large = two_scales(deviation)
     if is_large is None:
-        return quality
+        return
     sizes = {large: float(np.median(deviation[is_large == large])) for large in (True, False)}
     named = [
         f"{np.count_nonzero(is_large == large)} of about {size:.3g} "
-        f"({some_of(image.name for image, here in zip(quality, is_large == large, strict=True) if here)})"
+        f"({some_of(name for name, here in zip(names, is_large == large, strict=True) if here)})"
         for large, size in sizes.items()
     ]
     ratio = sizes[True] / sizes[False]
@@ -205,8 +206,10 @@ def _with_scales(
     )
     smaller = bool(2 * np.count_nonzero(is_large) <= len(is_large))
     times = ratio if smaller else 1 / ratio
-    remark = f"{SCALE} {times:.3g} times that of {np.count_nonzero(is_large != smaller)} others"
-    return _with_remarks(quality, dict.fromkeys(np.flatnonzero(is_large == smaller).tolist(), remark))
+    for number in np.flatnonzero(is_large == smaller):
+        reasons[number].append(
+            f"{SCALE} {times:.3g} times that of {np.count_nonzero(is_large != smaller)} others"
+        )
 
 
 def two_scales(deviation: FloatArray) -> BoolArray | None:
@@ -247,7 +250,7 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         n_finite += finite
         total += np.where(finite, row, 0)
     usable = 2 * n_finite > max(len(X), 2)  # in most images, and in two at least
-    median = np.where(usable, _median_image(X, usable), 0.0)
+    median = np.where(usable, _median_image(X), 0.0)
     directions = _leading_directions(X, median, usable)
     distance, deviation = np.zeros(len(X)), np.zeros(len(X))
     correlation, beside = np.full(len(X), np.nan), np.full(len(X), np.nan)
@@ -291,55 +294,36 @@ def _correlation(a: FloatArray, b: FloatArray) -> float:
     return float((a * b).sum()) / size if size > 0 else float("nan")
 
 
-def _median_image(X: Any, usable: BoolArray) -> FloatArray:
-    """Return the median of the finite values of every usable feature over some samples; NaN elsewhere."""
-    n_samples, n_features = X.shape
-    rows = np.asarray(X[:: -(-n_samples // MOST_IN_MEDIAN)])
-    median = np.full(n_features, np.nan)
-    width = max(1, BLOCK // len(rows))
-    for start in range(0, n_features, width):
-        # one feature per row, so that its values lie side by side
-        block = np.ascontiguousarray(rows[:, start : start + width].T)
-        finite = np.isfinite(block)
-        whole = finite.all(axis=1)
-        found = np.full(len(block), np.nan)
-        found[whole] = np.median(block[whole], axis=1)
-        for feature in np.flatnonzero(~whole & finite.any(axis=1) & usable[start : start + width]):
-            found[feature] = np.median(block[feature, finite[feature]])
-        median[start : start + width] = found
-    return median
+def _median_image(X: Any) -> FloatArray:
+    """Return the median of the finite values of every feature over some samples; NaN where there are none."""
+    rows = np.asarray(X[:: -(-len(X) // MOST_IN_MEDIAN)])
+    finite = np.isfinite(rows)
+    n_finite = np.count_nonzero(finite, axis=0)
+    ordered = np.sort(np.where(finite, rows, np.nan), axis=0)  # NaN come last
+    middles = np.stack([np.maximum(n_finite - 1, 0) // 2, n_finite // 2])
+    return np.take_along_axis(ordered, middles, axis=0).mean(axis=0)
 
 
-def _judged(
-    names: Sequence[str], columns: dict[str, FloatArray], judged: dict[str, FloatArray], wording: Wording
-) -> tuple[ImageQuality, ...]:
-    """Return the table of `columns`, with outliers by the columns of `judged`, and why they are outliers."""
+def _reasons(columns: dict[str, FloatArray], compared: FloatArray, wording: Wording) -> list[list[str]]:
+    """Return why each image is an outlier, by the columns, but by the correlations `compared`."""
     texts = {
         "share_missing": "{:.0f} % missing",
         "share_zero": "{:.0f} % zeros",
         "distance": f"{{:.1f}} times the usual distance from the median {wording.sample}",
         "correlation": "correlation {:.2f} with the mean of the others",
     }
-    scales = {"distance": _logarithm, "correlation": _minus_fisher_z}
-    reasons: list[list[str]] = [[] for _ in names]
-    for column, values in columns.items():
-        if column in scales and len(names) < FEWEST:
-            continue
-        if column == "correlation" and not (wording.alike and _middle(judged[column]) >= COMMON):
-            continue
-        compared = scales[column](judged[column]) if column in scales else values
-        for number in np.flatnonzero(_far(compared, LEAST[column])):
-            shown = 100 * values[number] if column.startswith("share") else values[number]
+    judged = dict(columns)
+    judged |= {"distance": _logarithm(columns["distance"]), "correlation": _minus_fisher_z(compared)}
+    if len(compared) < FEWEST:
+        del judged["distance"], judged["correlation"]
+    elif not (wording.alike and _middle(compared) >= COMMON):
+        del judged["correlation"]
+    reasons: list[list[str]] = [[] for _ in compared]
+    for column, values in judged.items():
+        for number in np.flatnonzero(_far(values, LEAST[column])):
+            shown = columns[column][number] * (100 if column.startswith("share") else 1)
             reasons[number].append(texts[column].format(shown))
-    return tuple(
-        ImageQuality(
-            name,
-            **{column: float(values[number]) for column, values in columns.items()},
-            outlier=bool(why),
-            why=", ".join(why),
-        )
-        for number, (name, why) in enumerate(zip(names, reasons, strict=True))
-    )
+    return reasons
 
 
 def _logarithm(distance: FloatArray) -> FloatArray:
@@ -365,25 +349,23 @@ def _far(values: FloatArray, least: float) -> BoolArray:
     return np.greater(values - middle, max(FAR * spread, least), where=known, out=known.copy())
 
 
-def _warn(quality: Sequence[ImageQuality], X: Any, wording: Wording) -> None:
-    outliers = np.array([image.outlier for image in quality])
-    if not outliers.any():
+def _warn_of_outliers(
+    names: Sequence[str], reasons: Sequence[Sequence[str]], X: Any, wording: Wording
+) -> None:
+    """Warn about the outliers, with the number of features that are missing in them alone."""
+    named = [f"{name} ({', '.join(why)})" for name, why in zip(names, reasons, strict=True) if why]
+    if not named:
         return
-    named = [f"{image.name} ({image.why})" for image in quality if image.outlier]
-    lost = _n_lost(X, outliers)
-    size = f"{lost:,} of its {X.shape[1]:,} {wording.features}"
-    cost = f"; values missing there cost {wording.whole} {size}" if lost else ""
+    in_outliers, in_others = np.zeros((2, X.shape[1]), dtype=bool)
+    for row, why in zip(X, reasons, strict=True):
+        missing = in_outliers if why else in_others
+        missing |= ~np.isfinite(row)
+    n_lost = np.count_nonzero(in_outliers & ~in_others)
+    size = f"{n_lost:,} of its {X.shape[1]:,} {wording.features}"
+    cost = f"; values missing there cost {wording.whole} {size}" if n_lost else ""
     verb, them = ("is", "it") if len(named) == 1 else ("are", "them")
     warn_user(
-        f"{len(named)} of {len(quality)} {wording.samples} {verb} unlike the others: {some_of(named)}{cost}; "
+        f"{len(named)} of {len(names)} {wording.samples} {verb} unlike the others: {some_of(named)}{cost}; "
         f"look at {them}, or leave {them} out{wording.remedy}",
         ImageQualityWarning,
     )
-
-
-def _n_lost(X: Any, outliers: BoolArray) -> int:
-    """Return the number of features that are missing in an outlier, but in no other image."""
-    missing = {True: np.zeros(X.shape[1], dtype=bool), False: np.zeros(X.shape[1], dtype=bool)}
-    for row, outlier in zip(X, outliers.tolist(), strict=True):
-        missing[outlier] |= ~np.isfinite(row)
-    return int(np.count_nonzero(missing[True] & ~missing[False]))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.types import FloatArray, IntArray
+from spcatv._util.types import Array, FloatArray, IntArray
 
 # Entries of X that are turned to float64 at a time: small enough to stay in the cache.
 BLOCK_ENTRIES = 1 << 16
@@ -148,12 +148,12 @@ class Data(ABC):
 
 def gathered(n_samples: int, found: Iterable[tuple[Any, Found]]) -> Found:
     """Put rows in their places, and add up the rest in the order in which it comes, in place."""
-    rows: FloatArray | None = None
+    rows: Array | None = None
     total: Any = None
     for positions, (own, part) in found:
         if own is not None:
             if rows is None:
-                rows = np.empty((n_samples, *own.shape[1:]))
+                rows = np.empty((n_samples, *own.shape[1:]), own.dtype)
             rows[positions] = own
         if total is None:
             total = part

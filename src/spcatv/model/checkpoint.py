@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from spcatv._util.devices import on_gpu, to_host
 from spcatv._util.files import locked, replacing
 from spcatv._util.threads import in_order, threads_for
-from spcatv._util.types import FloatArray
+from spcatv._util.types import Array
 from spcatv.data import Data
 from spcatv.model.codec import PLAIN, ModelError, pack, unpack
 from spcatv.model.folder import current_versions
@@ -42,8 +42,8 @@ MOST_NAMED = 5
 LONGEST_SHOWN = 40
 # Parameters of estimators that change no number of a result.
 WITHOUT_EFFECT = ("checkpoint", "n_jobs", "verbose", "memory_limit")
-# Bytes of the digest of a sample. Six of them at a time make a number that float64 holds exactly.
-DIGEST_BYTES, NUMBER_BYTES = 24, 6
+# Bytes of the digest of a sample.
+DIGEST_BYTES = 24
 # Entries of X that are hashed together.
 HASHED_ENTRIES = 1 << 20
 
@@ -339,13 +339,13 @@ def _describe_data(value: Any) -> str:
     if not isinstance(array, np.ndarray):
         digests = value.each_block(partial(_digests, dtype=value.dtype), HASHED_ENTRIES)[0]
     else:
-        digests = _digests(slice(0), array if array.ndim > 1 else [array], array.dtype)[0]
+        digests = _digests(None, array if array.ndim > 1 else [array], array.dtype)[0]
     shape = " x ".join(map(str, value.shape))
     return f"{shape} {value.dtype} {hashlib.sha256(digests.data).hexdigest()}"
 
 
-def _digests(_: slice, rows: Any, dtype: Any) -> tuple[FloatArray, None]:
-    """Return the digests of samples in the given precision, as numbers: shape (n, 4)."""
+def _digests(_: Any, rows: Any, dtype: Any) -> tuple[Array, None]:
+    """Return the digests of samples in the given precision, as rows of bytes."""
     if np.dtype(dtype).hasobject:
         raise CheckpointError(
             "an array of Python objects cannot be recognised again: no checkpoint can be kept"
@@ -358,9 +358,7 @@ def _digests(_: slice, rows: Any, dtype: Any) -> tuple[FloatArray, None]:
     found: list[bytes] = []
     n_entries = sum(row.size for row in rows[:1]) * len(rows)
     in_order(digest, found.append, len(rows), min(threads_for(n_entries, HASHED_ENTRIES), len(rows) or 1))
-    starts = range(0, DIGEST_BYTES, NUMBER_BYTES)
-    numbers = [[int.from_bytes(item[at : at + NUMBER_BYTES]) for at in starts] for item in found]
-    return np.array(numbers, dtype=np.float64).reshape(len(found), len(starts)), None
+    return np.frombuffer(b"".join(found), np.uint8).reshape(-1, DIGEST_BYTES), None
 
 
 def _digest(described: Any) -> str:
