@@ -72,14 +72,15 @@ def as_data(X: Any) -> Data:
     >>> data.take(np.array([2, 0])).dot(np.array([1.0, 1.0]))
     array([9., 1.])
     """
-    converted = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype != float_dtype(X.dtype)
-    if isinstance(X, np.ndarray) and not converted:
-        reader = map_reader(X) if isinstance(X, np.memmap) and X.ndim == 2 else None
-        return MappedData(X, reader) if isinstance(reader, FileReader) else ArrayData(X)
     if isinstance(X, Data):
         return X
     if lies_on_gpu(X):
         return gpu_array_data(X, None)
+    if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype == float_dtype(X.dtype):
+        reader = map_reader(X)
+        return MappedData(X, reader) if isinstance(reader, FileReader) else ArrayData(X)
+    if isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
+        return ArrayData(X)
     data = in_blocks(X)
     if data is None:
         raise TypeError(

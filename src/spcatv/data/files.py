@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,24 +47,21 @@ class StoreReader:
 
     def fill(self, out: FloatArray, first: int, left: int = 0) -> None:
         """Read rows from `first` on and columns from `left` on."""
-        n_rows, n_columns = out.shape
-        right = left + n_columns
-        row_bytes = max(n_columns * self.dtype.itemsize, 1)
+        end, right = first + len(out), left + out.shape[1]
+        row_bytes = max(out.shape[1] * self.dtype.itemsize, 1)
         height = max(PIECE_BYTES // (self.chunks[0] * row_bytes), 1) * self.chunks[0]
-        while n_rows > 0:
-            last = min(first + n_rows, (first // height + 1) * height)
-            piece = out[out.shape[0] - n_rows :][: last - first]
+        for begin in range(first - first % height, end, height):
+            rows = slice(max(begin, first), min(begin + height, end))
+            piece = out[rows.start - first : rows.stop - first]
             try:
                 whole = left == 0 and right == self.shape[1]
-                found = np.asarray(self.store[first:last] if whole else self.store[first:last, left:right])
+                found = np.asarray(self.store[rows] if whole else self.store[rows, left:right])
             except Exception as error:
                 # a store is anything with slices, and each library raises errors of its own: name the store
-                raise _unreadable(self.store, first, last, f"{type(error).__name__}: {error}") from error
+                raise _unreadable(self.store, rows, f"{type(error).__name__}: {error}") from error
             if found.shape != piece.shape:
-                raise _unreadable(self.store, first, last, f"it gave an array of shape {found.shape}")
+                raise _unreadable(self.store, rows, f"it gave an array of shape {found.shape}")
             piece[...] = found
-            n_rows -= last - first
-            first = last
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -83,9 +80,9 @@ class StoreReader:
         self.__dict__.update(state)
 
 
-def _unreadable(store: Any, first: int, last: int, why: str) -> OSError:
+def _unreadable(store: Any, rows: slice, why: str) -> OSError:
     return OSError(
-        f"samples {first} to {last - 1} of X could not be read from the {type(store).__module__}."
+        f"samples {rows.start} to {rows.stop - 1} of X could not be read from the {type(store).__module__}."
         f"{type(store).__qualname__} ({why}); has its file been changed or closed?"
     )
 
@@ -113,17 +110,16 @@ class FileReader:
                 found = os.fstat(file.fileno())
                 if (found.st_dev, found.st_ino) != self.identity:
                     raise OSError(f"{self.path} was replaced by another file while it was read as X")
-                same = self.dtype == out.dtype and out.flags.c_contiguous
-                # one read for all rows where they follow each other in the file
+                direct = self.dtype == out.dtype and out.flags.c_contiguous
+                # rows are read together where they follow each other in the file
                 dense = out.shape[1] * self.dtype.itemsize == self.stride
-                most = len(out) if same else PIECE_BYTES // self.stride
-                height = max(most, 1) if dense else 1
+                height = max(len(out) if direct else PIECE_BYTES // self.stride, 1) if dense else 1
                 for begin in range(0, len(out), height):
                     rows = out[begin : begin + height]
-                    raw = rows if same else np.empty(rows.shape, self.dtype)
+                    raw = rows if direct else np.empty(rows.shape, self.dtype)
                     file.seek(self.offset + (first + begin) * self.stride + left * self.dtype.itemsize)
                     self._read(file, raw, first + begin + len(rows))
-                    if not same:
+                    if not direct:
                         rows[...] = raw
         except FileNotFoundError as error:
             raise OSError(f"{self.path} was deleted while it was read as X") from error
@@ -241,6 +237,17 @@ def _block(positions: Positions, rows: IntArray, skip: int) -> Block:
     )
 
 
+def one_ahead(blocks: Sequence[Block], make: Callable[[int], Any]) -> Generator[tuple[Block, Any]]:
+    """Yield every block with ``make(number)``; a thread makes the next one while one is in use."""
+    with ThreadPoolExecutor(1, thread_name_prefix="spcatv-ahead") as thread:
+        coming = thread.submit(make, 0)
+        for number, block in enumerate(blocks, start=1):
+            made = coming.result()
+            if number < len(blocks):
+                coming = thread.submit(make, number)
+            yield block, made
+
+
 class StoredData(BlockedData):
     """Samples in a file, in blocks of the size that the budget allows; slices and iterates like an array.
 
@@ -342,13 +349,7 @@ class StoredData(BlockedData):
         """
         height = max(block.height for block in blocks)
         buffers = [np.empty((height, self.shape[1]), self.dtype) for _ in blocks[:2]]
-        with ThreadPoolExecutor(1, thread_name_prefix="spcatv-read") as thread:
-            coming = thread.submit(self._fill, buffers[0], blocks[0])
-            for number, block in enumerate(blocks, start=1):
-                rows = coming.result()
-                if number < len(blocks):
-                    coming = thread.submit(self._fill, buffers[number % 2], blocks[number])
-                yield block, rows
+        yield from one_ahead(blocks, lambda number: self._fill(buffers[number % 2], blocks[number]))
 
     def _fill(self, buffer: FloatArray, block: Block, left: int = 0) -> FloatArray:
         """Read the rows of a block, from column `left` on, into the top of a buffer."""

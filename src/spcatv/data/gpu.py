@@ -7,7 +7,6 @@ P are taken, too, and copied to the GPU.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,7 @@ from spcatv._util.devices import DeviceError, gpu_module, on_gpu, to_host
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.data.array import ArrayData
 from spcatv.data.blocks import Work, check_finite
-from spcatv.data.files import Block, MappedData, Reader, StoredData, StoreReader
+from spcatv.data.files import Block, MappedData, Reader, StoredData, StoreReader, one_ahead
 from spcatv.data.memory import Budget, bytes_text
 from spcatv.data.operator import CorrectedData
 from spcatv.data.protocol import (
@@ -193,7 +192,8 @@ class StreamedData(StoredData):
         stream = cupy.cuda.Stream(non_blocking=True)
         device = cupy.cuda.Device()
 
-        def send(number: int, rows: FloatArray) -> Any:
+        def send(number: int) -> Any:
+            _, rows = next(read)
             with device, stream:
                 if used[number % 2] is not None:
                     stream.wait_event(used[number % 2])
@@ -202,13 +202,8 @@ class StreamedData(StoredData):
                 stream.synchronize()
             return place
 
-        sender = ThreadPoolExecutor(1, thread_name_prefix="spcatv-send")
-        with sender as thread, closing(self._read(blocks)) as read:
-            coming = thread.submit(send, 0, next(read)[1])
-            for number, block in enumerate(blocks):
-                rows = coming.result()
-                if number + 1 < len(blocks):
-                    coming = thread.submit(send, number + 1, next(read)[1])
+        with closing(self._read(blocks)) as read, closing(one_ahead(blocks, send)) as sent:
+            for number, (block, rows) in enumerate(sent):
                 yield block, rows
                 used[number % 2] = cupy.cuda.get_current_stream().record()
 

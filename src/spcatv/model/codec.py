@@ -67,79 +67,36 @@ def pack(value: Any, name: str) -> Packed:
 
 
 def _pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
+    if isinstance(value, np.generic) and value.dtype.kind not in "biuf":
+        value = value.item()
     if isinstance(value, PLAIN) and not isinstance(value, np.generic):
         return value
     if isinstance(value, list):
-        return _items(value, name, arrays)
-    if _RECORDABLE.get(type(value).__name__) is type(value):
-        return _pack_record(value, name, arrays)
-    for kinds, write in WRITERS:
-        if isinstance(value, kinds):
-            return write(value, name, arrays)
+        return [_pack(item, f"{name}.{number}", arrays) for number, item in enumerate(value)]
+    described = _described(value)
+    if described is not None:
+        kind, entries = described
+        return {"type": kind, **{key: _pack(own, f"{name}.{key}", arrays) for key, own in entries.items()}}
     if on_gpu(value) or hasattr(value, "__array__"):
         arrays[name] = np.asarray(to_host(value))
         return {"type": "array", "array": name}
     raise ModelError(f"{name} is a {type(value).__name__}, which cannot be saved")
 
 
-def _items(values: Any, name: str, arrays: dict[str, Array]) -> list[Any]:
-    return [_pack(item, f"{name}.{number}", arrays) for number, item in enumerate(values)]
-
-
-def _pack_record(value: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    state: dict[str, Any] = {"type": type(value).__name__}
-    kind: Any = type(value)
-    for field, hint in _field_types(kind).items():
-        item = getattr(value, field)
+def _described(value: Any) -> tuple[str, dict[str, Any]] | None:
+    """Return the "type" and the other entries of a value; None if no class in `FORMS` fits."""
+    kind = type(value).__name__
+    if _RECORDABLE.get(kind) is type(value):
+        fields_of = {name: (getattr(value, name), hint) for name, hint in _field_types(type(value)).items()}
         # annotations turn lists into tuples again
-        plain = list(item) if isinstance(item, tuple) and get_origin(hint) is tuple else item
-        state[field] = _pack(plain, f"{name}.{field}", arrays)
-    return state
-
-
-def _pack_dict(value: dict[Any, Any], name: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    return {"type": "dict", "items": _items(map(list, value.items()), name, arrays)}
-
-
-def _pack_scalar(value: Any, name: str, arrays: dict[str, Array]) -> Any:
-    if value.dtype.kind not in "biuf":
-        return _pack(value.item(), name, arrays)
-    return {"type": "scalar", "dtype": value.dtype.name, "value": value.item()}
-
-
-def _pack_dtype(value: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    dtype = np.dtype(value)
-    if dtype.kind not in "biuf":
-        raise ModelError(f"{name} is {value}, not the type of plain numbers")
-    return {"type": "dtype", "name": dtype.name}
-
-
-def _pack_sparse(value: Any, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    matrix = sp.csr_array(value)
-    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
-    return {
-        "type": "sparse",
-        "shape": [int(n) for n in value.shape],
-        **{part: _pack(np.asarray(array), f"{name}.{part}", arrays) for part, array in parts.items()},
-    }
-
-
-def _pack_structure(value: Structure, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
-    """Describe a structure of any other class by its operator and groups."""
-    matrix = _pack_sparse(value.matrix, f"{name}.matrix", arrays)
-    groups = _pack(np.asarray(value.group_ptr), f"{name}.group_ptr", arrays)
-    return {"type": "structure", "matrix": matrix, "group_ptr": groups}
-
-
-WRITERS: tuple[tuple[Any, Callable[[Any, str, dict[str, Array]], Any]], ...] = (
-    (tuple, lambda value, name, arrays: {"type": "tuple", "items": _items(value, name, arrays)}),
-    (dict, _pack_dict),
-    (np.generic, _pack_scalar),
-    (Structure, _pack_structure),
-    ((sp.sparray, sp.spmatrix), _pack_sparse),
-    ((np.dtype, type), _pack_dtype),
-    (Path, lambda value, name, arrays: {"type": "path", "path": str(value)}),
-)
+        return kind, {
+            name: list(item) if isinstance(item, tuple) and get_origin(hint) is tuple else item
+            for name, (item, hint) in fields_of.items()
+        }
+    for form, (classes, entries, _) in FORMS.items():
+        if isinstance(value, classes):
+            return form, entries(value)
+    return None
 
 
 def unpack(state: Any, arrays: Arrays, levels: int = MOST_LEVELS) -> Any:
@@ -156,11 +113,11 @@ def unpack(state: Any, arrays: Arrays, levels: int = MOST_LEVELS) -> Any:
         if not isinstance(name, str) or name not in arrays:
             raise ModelError(f"a value names the array {name!r:.60}, which does not exist")
         return arrays[name]
-    if not isinstance(kind, str) or not (kind in READERS or kind in _RECORDABLE):
+    if not isinstance(kind, str) or not (kind in FORMS or kind in _RECORDABLE):
         raise ModelError(f"unknown type of value {kind!r:.60}")
     entries = {name: unpack(item, arrays, levels - 1) for name, item in state.items() if name != "type"}
     try:
-        return READERS[kind](**entries) if kind in READERS else _read_record(_RECORDABLE[kind], entries)
+        return FORMS[kind][2](**entries) if kind in FORMS else _read_record(_RECORDABLE[kind], entries)
     except ModelError:
         raise
     except (ValueError, TypeError, OverflowError) as error:
@@ -188,6 +145,12 @@ def _check_grid(
         raise ModelError(f"'axis_weights' of a grid must be positive numbers, got {axis_weights!r:.60}")
 
 
+def _sparse_entries(value: Any) -> dict[str, Any]:
+    matrix = sp.csr_array(value)
+    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+    return {"shape": [int(n) for n in value.shape], **parts}
+
+
 def _read_sparse(shape: list[int], data: Any, indices: Any, indptr: Any) -> Any:
     n_rows, n_columns = shape
     matrix = sp.csr_array((data, indices, indptr), shape=(n_rows, n_columns))
@@ -201,20 +164,45 @@ def _read_structure(matrix: Any, group_ptr: Any) -> Structure:
     return from_matrix(matrix, group_ptr)
 
 
+def _dtype_entries(value: Any) -> dict[str, Any]:
+    dtype = np.dtype(value)
+    if dtype.kind not in "biuf":
+        raise ModelError(f"{value} is not the type of plain numbers")
+    return {"name": dtype.name}
+
+
 def _read_dtype(name: Any) -> np.dtype[Any]:
     if not isinstance(name, str) or name not in np.sctypeDict:
         raise ModelError(f"unknown dtype {name!r:.60}")
     return np.dtype(name)
 
 
-READERS: dict[str, Callable[..., Any]] = {
-    "tuple": lambda items: tuple(checked(items, list[Any], "items")),
-    "dict": lambda items: dict(checked(items, list[Any], "items")),
-    "scalar": lambda dtype, value: _read_dtype(dtype).type(value),
-    "sparse": _read_sparse,
-    "structure": _read_structure,
-    "dtype": _read_dtype,
-    "path": lambda path: Path(checked(path, str, "path")),
+# The "type" of values that are no records: their classes, their other entries, and how these make a value.
+FORMS: dict[str, tuple[Any, Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {
+    "tuple": (
+        tuple,
+        lambda value: {"items": list(value)},
+        lambda items: tuple(checked(items, list[Any], "items")),
+    ),
+    "dict": (
+        dict,
+        lambda value: {"items": [list(pair) for pair in value.items()]},
+        lambda items: dict(checked(items, list[Any], "items")),
+    ),
+    "scalar": (
+        np.generic,
+        lambda value: {"dtype": value.dtype.name, "value": value.item()},
+        lambda dtype, value: _read_dtype(dtype).type(value),
+    ),
+    # a structure of any other class is its operator and groups
+    "structure": (
+        Structure,
+        lambda value: {"matrix": value.matrix, "group_ptr": value.group_ptr},
+        _read_structure,
+    ),
+    "sparse": ((sp.sparray, sp.spmatrix), _sparse_entries, _read_sparse),
+    "dtype": ((np.dtype, type), _dtype_entries, _read_dtype),
+    "path": (Path, lambda value: {"path": str(value)}, lambda path: Path(checked(path, str, "path"))),
 }
 
 
