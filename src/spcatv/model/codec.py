@@ -86,8 +86,9 @@ def _pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
 def _described(value: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the "type" and the other entries of a value; None if no class in `FORMS` fits."""
     kind = type(value).__name__
-    if _RECORDABLE.get(kind) is type(value):
-        fields_of = {name: (getattr(value, name), hint) for name, hint in _field_types(type(value)).items()}
+    record: Any = _RECORDABLE.get(kind)
+    if type(value) is record:
+        fields_of = {name: (getattr(value, name), hint) for name, hint in _field_types(record).items()}
         # annotations turn lists into tuples again
         return kind, {
             name: list(item) if isinstance(item, tuple) and get_origin(hint) is tuple else item
