@@ -85,12 +85,11 @@ def _pack(value: Any, name: str, arrays: dict[str, Array]) -> Any:
 
 def _described(value: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the "type" and the other entries of a value; None if no class in `FORMS` fits."""
-    kind = type(value).__name__
-    record: Any = _RECORDABLE.get(kind)
-    if type(value) is record:
-        fields_of = {name: (getattr(value, name), hint) for name, hint in _field_types(record).items()}
+    if _RECORDABLE.get(type(value).__name__) is type(value):
+        kind: Any = type(value)
+        fields_of = {name: (getattr(value, name), hint) for name, hint in _field_types(kind).items()}
         # annotations turn lists into tuples again
-        return kind, {
+        return type(value).__name__, {
             name: list(item) if isinstance(item, tuple) and get_origin(hint) is tuple else item
             for name, (item, hint) in fields_of.items()
         }
