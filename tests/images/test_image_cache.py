@@ -269,8 +269,8 @@ def test_runs_are_cleaned_on_disk_as_in_memory(tmp_path, monkeypatch):
     assert found.dropped == expected.dropped
     assert len(list((tmp_path / "cache").glob("spcatv-samples-*.samples"))) == 6
     # another nilearn cleans anew
-    calls, own = [], preprocessing.clean_runs
-    monkeypatch.setattr(loader, "clean_runs", lambda *given: calls.append(1) or own(*given))
+    calls, own = [], preprocessing.clean_run
+    monkeypatch.setattr(loader, "clean_run", lambda *given: calls.append(1) or own(*given))
     read_cohort(paths, cache=tmp_path / "cache", **asked)
     assert not calls
     monkeypatch.setattr(image_cache, "version", lambda name: "99")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import OneHotEncoder
 
 from spcatv._util.bids import entities_of
 from spcatv._util.matching import IDENTIFYING, RowMatch, cell_text, id_columns, index_columns, match_rows
@@ -137,6 +136,8 @@ def _matched(
 
 def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) -> ConfoundTable:
     """Code the columns of text of a DataFrame, with the levels of the fit if there was one."""
+    import pandas as pd  # comes with nilearn
+
     where = [f"row {row + 1}" for row in match.rows]
     if not len(frame.columns):
         raise ImageError(f"{source}: no column is left beside those that identify the images")
@@ -146,38 +147,36 @@ def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) ->
             given = ", ".join(frame.columns)
             raise ImageError(f"confounds: the model was fitted with {fit.described()}, got {given}")
         frame = frame[list(fit.columns)]
-    parts: list[FloatArray] = []
-    names: list[str] = []
     levels: dict[str, tuple[str, ...]] = {}
+    parts = []
     for name in frame.columns:
+        column = frame[[name]]
         texts = _texts(frame[name], name, source, where)
         if texts is None and name in known:
             texts = [str(value) for value in frame[name].tolist()]
-        if texts is None:
-            names.append(name)
-            parts.append(_numbers(frame[[name]], source, (name,), where))
-            continue
-        if fit is not None and name not in known:
-            raise ImageError(
-                f"{source}: column {name!r} holds text (first value {texts[0]!r}), which the model was not "
-                "fitted with"
-            )
-        levels[name] = known[name] if name in known else _levels_of(texts, name, source)
-        odd = next((row for row, text in enumerate(texts) if text not in levels[name]), None)
-        if odd is not None:
-            raise ImageError(
-                f"{source}: {where[odd]} has {name} {texts[odd]!r}, which the model was not fitted with; "
-                f"its levels are {', '.join(levels[name])}"
-            )
-        encoder = OneHotEncoder(categories=[list(levels[name])], drop="first", sparse_output=False)
-        parts.append(encoder.fit_transform(np.array(texts, dtype=object)[:, None]))
-        names += [f"{name} = {level}" for level in levels[name][1:]]
-    values = np.concatenate(parts, axis=1)
-    if not names:
+        if texts is not None:
+            if fit is not None and name not in known:
+                raise ImageError(
+                    f"{source}: column {name!r} holds text (first value {texts[0]!r}), which the model was "
+                    "not fitted with"
+                )
+            levels[name] = known[name] if name in known else _levels_of(texts, name, source)
+            odd = next((row for row, text in enumerate(texts) if text not in levels[name]), None)
+            if odd is not None:
+                raise ImageError(
+                    f"{source}: {where[odd]} has {name} {texts[odd]!r}, which the model was not fitted with; "
+                    f"its levels are {', '.join(levels[name])}"
+                )
+            coded = pd.Series(pd.Categorical(texts, levels[name]), column.index)
+            column = pd.get_dummies(coded, name, " = ", drop_first=True)
+        parts.append(column)
+    whole = pd.concat(parts, axis=1)
+    if not len(whole.columns):
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
+    values = _numbers(whole, source, list(whole.columns), where)
     match.warn_if_guessed()
     if fit is None:
-        _warn_of_confounds(values, names, source)
+        _warn_of_confounds(values, list(whole.columns), source)
     return ConfoundTable(values, tuple(frame.columns), levels, match.remark)
 
 

@@ -35,19 +35,18 @@ from spcatv.images.preprocessing import (
     Reading,
     RunWarning,
     check_runs,
-    clean_runs,
+    clean_run,
     common_t_r,
 )
 from spcatv.images.quality import (
     RULES,
     DropReport,
     apply_rule,
-    check_finite,
+    check_new_samples,
     drop_features,
     find_bad,
     image_quality,
     report_explained,
-    warn_of_blank,
 )
 from spcatv.images.spaces import listed, space_of, without
 from spcatv.images.spaces.base import Run, Samples, Space, runs_of, sample_names
@@ -124,15 +123,12 @@ class Preparation:
         tables = run_tables(samples.runs, self.reading.run_confounds, per_run)
         check_runs(samples.runs, self.reading, tables)
         smooth = samples.smoothed(self.reading.smoothing_fwhm)
-        for part, X in read_batches(smooth, self.space, self.dtype, storage):
-            check_finite(X, samples.names[part], self.space.noun)
-            warn_of_blank(X, samples.names[part], self.space.noun)
-            if self.reading.cleans:
-                inside = [
-                    place for place, run in enumerate(samples.runs) if part.start <= run.start < part.stop
-                ]
-                runs = [samples.runs[place].moved(-part.start) for place in inside]
-                clean_runs(X, runs, self.reading, [tables[place] for place in inside])
+        for part, X in read_batches(smooth, self.dtype, storage):
+            check_new_samples(X, samples.names[part], self.space.noun)
+            for run, confounds_of_run in zip(samples.runs, tables, strict=True):
+                if part.start <= run.start < part.stop:
+                    rows = X[run.start - part.start : run.stop - part.start]
+                    clean_run(rows, run, self.reading, confounds_of_run)
             if self.confounds is not None and table is not None:
                 self.confounds.removed(X, table.of(part))
             if self.scale is not None:
@@ -349,16 +345,17 @@ def read_cohort(
     check_runs(samples.runs, reading, tables)
     samples = samples.smoothed(reading.smoothing_fwhm)
     X: Any
-    X, sha256 = read_matrix(samples, space, precision, storage)
+    X, sha256 = read_matrix(samples, precision, storage)
     quality = image_quality(X, samples.names, space.noun, scaled=reading.standardize_runs != "none")
     bad = find_bad(X)
     dropped = apply_rule(bad, bad_features, space.noun, samples.names)
     X, space = _kept(X, space, bad.kept)
     if reading.cleans:
         if isinstance(X, StoredData):
-            X = cleaned_samples(X, samples, space, reading, tables, storage)
+            X = cleaned_samples(X, replace(samples, space=space), reading, tables, storage)
         else:
-            clean_runs(X, samples.runs, reading, tables)
+            for run, confounds_of_run in zip(samples.runs, tables, strict=True):
+                clean_run(X[run.start : run.stop], run, reading, confounds_of_run)
         constant = find_bad(X).constant
         n_constant = report_explained(constant, bad_features, space.noun, "the runs are cleaned")
         X, space = _kept(X, space, ~constant)

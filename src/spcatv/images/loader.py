@@ -17,8 +17,8 @@ from spcatv.data import StoredData, checked_memory_limit
 from spcatv.data.memory import BLOCK_BYTES, PARTS, Budget, bytes_text, machine_memory
 from spcatv.images.cache import CachedSamples, checked_cache, digest, file_states
 from spcatv.images.files import ImageError, each_image, image_errors
-from spcatv.images.preprocessing import Reading, clean_runs, time_step
-from spcatv.images.spaces.base import Samples, Space
+from spcatv.images.preprocessing import Reading, clean_run, time_step
+from spcatv.images.spaces.base import Samples
 from spcatv.model import file_sha256
 from spcatv.progress import FileRead, current_listener
 
@@ -93,19 +93,17 @@ def is_storable(samples: Samples) -> bool:
     return all(run.files for run in samples.runs)
 
 
-def read_matrix(
-    samples: Samples, space: Space, dtype: str, storage: Storage = Storage()
-) -> tuple[Matrix, dict[Path, str]]:
+def read_matrix(samples: Samples, dtype: str, storage: Storage) -> tuple[Matrix, dict[Path, str]]:
     """Read all samples into a matrix, not yet cleaned, or into the cache if it is too large for the memory.
 
     Returns the matrix and the SHA-256 of every file.
     """
-    shape = (len(samples.names), space.n_features)
+    shape = (len(samples.names), samples.space.n_features)
     storage.check(samples, shape, dtype)
     if storage.cache is None or not is_storable(samples):
         X: FloatArray = np.empty(shape, dtype)
         return X, _read_each(samples, range(len(samples.runs)), X, storage.n_threads, of_fit=True)
-    cached = _cached(samples, space, dtype, storage)
+    cached = _cached(samples, dtype, storage)
     sha256 = {
         path: sha
         for run, found in zip(samples.runs, cached.sha256, strict=True)
@@ -115,27 +113,24 @@ def read_matrix(
     return np.asarray(stored) if storage.in_memory(shape, dtype) else stored, sha256
 
 
-def read_batches(
-    samples: Samples, space: Space, dtype: str, storage: Storage = Storage()
-) -> Iterator[tuple[slice, FloatArray]]:
+def read_batches(samples: Samples, dtype: str, storage: Storage) -> Iterator[tuple[slice, FloatArray]]:
     """Yield slices of new samples and their values, not yet cleaned: as many images as fit into memory."""
     stored: Any = None
     if storage.cache is not None and is_storable(samples):
-        stored = _stored(_cached(samples, space, dtype, storage), Budget())
-    for batch in _batches(samples, (len(samples.names), space.n_features), dtype, storage):
+        stored = _stored(_cached(samples, dtype, storage), Budget())
+    for batch in _batches(samples, dtype, storage):
         part = slice(samples.runs[batch[0]].start, samples.runs[batch[-1]].stop)
         if stored is not None:
             yield part, np.asarray(stored[part])
             continue
-        X: FloatArray = np.empty((part.stop - part.start, space.n_features), dtype)
+        X: FloatArray = np.empty((part.stop - part.start, samples.space.n_features), dtype)
         _read_each(samples, batch, X, storage.n_threads)
         yield part, X
 
 
-def _batches(
-    samples: Samples, shape: tuple[int, int], dtype: str, storage: Storage
-) -> Iterator[Sequence[int]]:
+def _batches(samples: Samples, dtype: str, storage: Storage) -> Iterator[Sequence[int]]:
     """Yield the numbers of consecutive images that fit into memory together."""
+    shape = (len(samples.names), samples.space.n_features)
     numbers = range(len(samples.runs))
     if storage.in_memory(shape, dtype):
         yield numbers
@@ -194,14 +189,14 @@ def _announcer(samples: Samples) -> Callable[[int], None]:
     return announce
 
 
-def _cached(samples: Samples, space: Space, dtype: str, storage: Storage) -> CachedSamples:
+def _cached(samples: Samples, dtype: str, storage: Storage) -> CachedSamples:
     """Return all samples in the cache; read the images that are missing there."""
-    cached = _place_in_cache(samples, space, dtype, storage)
+    cached = _place_in_cache(samples, dtype, storage)
 
     def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
         run = samples.runs[number]
         hashes = tuple(file_sha256(path) for path in run.files)
-        values: FloatArray = np.empty((run.n_samples, space.n_features), dtype)
+        values: FloatArray = np.empty((run.n_samples, samples.space.n_features), dtype)
         samples.read(number, values)
         return values, hashes
 
@@ -220,7 +215,6 @@ def _stored(cached: CachedSamples, budget: Budget) -> StoredData:
 def cleaned_samples(
     X: StoredData,
     samples: Samples,
-    space: Space,
     reading: Reading,
     tables: Sequence[FloatArray | None],
     storage: Storage,
@@ -234,18 +228,19 @@ def cleaned_samples(
     def make(number: int) -> tuple[FloatArray, tuple[str, ...]]:
         run = samples.runs[number]
         values = np.asarray(X[run.start : run.stop])
-        clean_runs(values, [run.moved(-run.start)], reading, [tables[number]])
+        clean_run(values, run, reading, tables[number])
         return values, ()
 
-    cached = _place_in_cache(samples, space, str(X.dtype), storage, about)
+    cached = _place_in_cache(samples, str(X.dtype), storage, about)
     return _stored(cached.complete(make, lambda _: None, 1), storage.budget)
 
 
 def _place_in_cache(
-    samples: Samples, space: Space, dtype: str, storage: Storage, about: Sequence[str] | None = None
+    samples: Samples, dtype: str, storage: Storage, about: Sequence[str] | None = None
 ) -> CachedSamples:
     """Return the place of samples in the cache; `about` holds digests of the cleaning of every run."""
     assert storage.cache is not None
+    space = samples.space
     values, arrays = space.state()
     # places choose among as many features as there are labels; a header decides how maps are written
     where = {

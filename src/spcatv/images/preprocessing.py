@@ -212,23 +212,17 @@ def check_runs(runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatA
             _check_filter(run, reading)
 
 
-def clean_runs(
-    X: FloatArray, runs: Sequence[Run], reading: Reading, confounds: Sequence[FloatArray | None]
-) -> None:
-    """Clean every run of X (n_samples, n_features) by itself, in place; `check_runs` comes first."""
-    for run, table in zip(runs, confounds, strict=True):
-        t_r = time_step(run, reading)
-        rows = X[run.start : run.stop]
-        width = max(1, BLOCK_VALUES // run.n_samples)
-        for first in range(0, X.shape[1], width):
-            rows[:, first : first + width] = _cleaned(
-                rows[:, first : first + width], run, reading, table, t_r
-            )
+def clean_run(X: FloatArray, run: Run, reading: Reading, confounds: FloatArray | None) -> None:
+    """Clean the samples of a run, shape (n_volumes, n_features), in place; `check_runs` comes first."""
+    if not reading.cleans:
+        return
+    width = max(1, BLOCK_VALUES // run.n_samples)
+    for first in range(0, X.shape[1], width):
+        part = slice(first, first + width)
+        X[:, part] = _cleaned(X[:, part], run, reading, confounds)
 
 
-def _cleaned(
-    values: FloatArray, run: Run, reading: Reading, confounds: FloatArray | None, t_r: float | None
-) -> FloatArray:
+def _cleaned(values: FloatArray, run: Run, reading: Reading, confounds: FloatArray | None) -> FloatArray:
     """Return some features of a run, cleaned; shape (n_volumes, n_features)."""
     from nilearn.signal import clean
 
@@ -243,7 +237,7 @@ def _cleaned(
                 confounds=confounds if confounds is not None and confounds.size else None,
                 low_pass=reading.low_pass,
                 high_pass=reading.high_pass,
-                t_r=t_r,
+                t_r=time_step(run, reading),
             )
     except ValueError as error:
         reason = " ".join(str(error).split())

@@ -136,23 +136,20 @@ def _report(count: int, n_features: int, rule: str, noun: str, reason: str, hint
         warn_user(f"{total} were dropped from the mask: {reason}", BadFeatureWarning)
 
 
-def check_finite(X: Array, names: Sequence[str], noun: str) -> None:
-    """Refuse new samples with NaN or infinite values at a feature of the model."""
+def check_new_samples(X: Array, names: Sequence[str], noun: str) -> None:
+    """Refuse new samples with NaN or infinite values at a feature of the model; warn about blank ones.
+
+    A sample with one value at all features gets scores nevertheless.
+    """
+    blank = []
     for row, name in zip(X, names, strict=True):
         finite = np.isfinite(row)
         if not finite.all():
             raise ImageError(
                 f"{name}: {int((~finite).sum()):,} of the model's {len(row):,} {noun} are NaN or infinite"
             )
-
-
-def warn_of_blank(X: Array, names: Sequence[str], noun: str) -> None:
-    """Warn about new samples with one value at all features of the model, which get scores nevertheless."""
-    blank = [
-        f"{name} ({row[0]:g})"
-        for row, name in zip(X, names, strict=True)
-        if len(row) > 1 and row.min() == row.max()
-    ]
+        if len(row) > 1 and row.min() == row.max():
+            blank.append(f"{name} ({row[0]:g})")
     if blank:
         warn_user(
             f"{some_of(blank)}: the same value in all {X.shape[1]:,} {noun} of the model; leave out such "

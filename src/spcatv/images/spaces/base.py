@@ -45,10 +45,6 @@ class Run:
         """Number of samples."""
         return self.stop - self.start
 
-    def moved(self, by: int) -> Run:
-        """Return the same run at another place in the data matrix."""
-        return replace(self, start=self.start + by, stop=self.stop + by)
-
 
 def runs_of(images: Iterable[Any]) -> tuple[Run, ...]:
     """Return the runs of opened images, one after the other; a single sample is no time series."""
