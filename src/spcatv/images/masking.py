@@ -91,7 +91,7 @@ class FrameSums:
             slices = (..., slice(first, first + step))
             values = frame[slices]
             finite = np.isfinite(values)
-            self.total[slices] += np.where(finite, values, 0)
+            self.total[slices] += values if finite.all() else np.where(finite, values, 0)
             self.n_finite[slices] += finite
             self.n_nonzero[slices] += finite & (values != 0)
         self.n_frames += 1

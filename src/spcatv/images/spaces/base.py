@@ -119,7 +119,10 @@ class Samples:
 
 def _check_magnitude(row: FloatArray, name: str) -> None:
     """Refuse a sample whose finite values have no squares in the precision that it is read to."""
-    largest, limit = float(np.abs(row[np.isfinite(row)]).max(initial=0.0)), LARGEST[row.dtype]
+    magnitude, limit = np.abs(row), LARGEST[row.dtype]
+    if (magnitude <= limit).all():
+        return
+    largest = float(magnitude[np.isfinite(row)].max(initial=0.0))
     if largest > limit:
         raise ImageError(
             f"{name}: values of up to {largest:.3g} in the mask, and {row.dtype} holds squares of numbers up "

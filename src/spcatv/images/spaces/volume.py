@@ -357,6 +357,8 @@ def difference(volume: Volume, shape: tuple[int, ...], affine: FloatArray) -> st
     """Return the difference of an image's grid from another, as the end of a sentence; None if equal."""
     if volume.shape != tuple(shape):
         return f"has shape {_times(volume.shape)} instead of {_times(shape)}"
+    if np.array_equal(volume.affine, affine):
+        return None
     corners = np.array(np.meshgrid(*[(0, n - 1) for n in shape], indexing="ij")).reshape(3, -1)
     shift = (volume.affine - affine)[:3] @ np.vstack([corners, np.ones(corners.shape[1])])
     distance = float(np.linalg.norm(shift, axis=0).max())
