@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,6 +14,15 @@ from spcatv._util.types import FloatArray
 from spcatv.data import checked_memory_limit
 from spcatv.problem import PENALTIES, StructuredPenalty
 
+# Parameters that are one of a few words, or None.
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "penalty_units": allowed.UNITS,
+    "method": allowed.METHODS,
+    "transform_method": allowed.TRANSFORMS,
+    "global_signal": (None, *allowed.GLOBAL_SIGNALS),
+    "refit": (None, *allowed.REFITS),
+    "device": allowed.DEVICES,
+}
 # Largest difference of shares of zeros that counts as rounding.
 ROUNDING = 1e-12
 # Smallest relative gap that float64 can distinguish from zero.
@@ -47,8 +56,7 @@ def check_parameters(estimator: Any) -> None:
     for name in ("smoothness", "l1_ratio", "tv_ratio"):
         _check_number(name, getattr(estimator, name), negative=False)
     if estimator.alpha is not None:
-        _check_alpha(estimator.alpha, n_components)
-        _check_default_target(estimator.sparsity, estimator.smoothness)
+        _check_alpha(estimator)
     l1_ratio, tv_ratio = estimator.l1_ratio, estimator.tv_ratio
     if l1_ratio + tv_ratio >= 1:
         raise ValueError(
@@ -65,21 +73,17 @@ def check_parameters(estimator: Any) -> None:
         check_switch(name, getattr(estimator, name))
     if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
         raise ValueError(f"verbose must be 0, 1 or 2, got {estimator.verbose!r}")
-    check_choice("penalty_units", estimator.penalty_units, allowed.UNITS)
+    for name, choices in CHOICES.items():
+        check_choice(name, getattr(estimator, name), choices)
     if not isinstance(estimator.penalty, StructuredPenalty):
         check_choice("penalty", estimator.penalty, PENALTIES)
-    check_choice("method", estimator.method, allowed.METHODS)
     if fits_jointly(estimator):
         _check_joint(estimator)
-    check_choice("transform_method", estimator.transform_method, allowed.TRANSFORMS)
-    for name, choices in (("global_signal", allowed.GLOBAL_SIGNALS), ("refit", allowed.REFITS)):
-        check_choice(name, getattr(estimator, name), (None, *choices))
     if not callable(estimator.solver):
         check_choice("solver", estimator.solver, allowed.SOLVER_NAMES)
-    if estimator.dtype is not None and _dtype_name(estimator.dtype) not in allowed.DTYPES:
+    if estimator.dtype is not None and estimator.dtype not in map(np.dtype, allowed.DTYPES):
         raise ValueError(f"dtype must be None, {' or '.join(allowed.DTYPES)}, got {estimator.dtype!r}")
     checked_memory_limit(estimator.memory_limit)
-    check_choice("device", estimator.device, allowed.DEVICES)
 
 
 def fits_jointly(estimator: Any) -> bool:
@@ -104,13 +108,6 @@ def parameters_in_use(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters without `alpha` and its ratios, or without sparsity and smoothness, if unused."""
     unused = PENALISED_PARAMETERS if parameters.get("alpha") is None else TARGET_PARAMETERS
     return {name: value for name, value in parameters.items() if name not in unused}
-
-
-def _dtype_name(dtype: Any) -> str:
-    try:
-        return np.dtype(dtype).name
-    except TypeError:
-        return "unknown"
 
 
 def check_switch(name: str, value: Any) -> None:
@@ -138,19 +135,16 @@ def _check_number(name: str, value: Any, *, negative: bool = True) -> None:
         raise ValueError(f"{name} must not be negative, got {value}")
 
 
-def _check_alpha(alpha: Any, n_components: int) -> None:
-    """Refuse anything but one positive number, or one per component."""
-    for value in _per_component("alpha", alpha, n_components):
+def _check_alpha(estimator: Any) -> None:
+    """Refuse anything but one positive number, or one per component; and sparsity or smoothness beside it."""
+    for value in _per_component("alpha", estimator.alpha, int(estimator.n_components)):
         _check_number("alpha", value, negative=False)
         if value == 0:
             raise ValueError(
                 "alpha must be above 0: without any l2 penalty a loading has no length; for plain PCA take a "
                 "tiny alpha such as 1e-8, or scikit-learn's PCA"
             )
-
-
-def _check_default_target(sparsity: Any, smoothness: Any) -> None:
-    """Refuse a wanted sparsity or smoothness beside alpha, which would ignore it."""
+    sparsity, smoothness = estimator.sparsity, estimator.smoothness
     if np.ndim(sparsity) > 0 or sparsity != FIT.sparsity or smoothness != FIT.smoothness:
         raise ValueError(
             f"alpha sets the weights, and sparsity={sparsity!r}, smoothness={smoothness!r} would be ignored; "
@@ -175,10 +169,10 @@ def check_some_left(sparsity: FloatArray, n_features: int) -> None:
     for share in sparsity:
         if share > largest + ROUNDING:
             decimals = len(str(n_features))
-            allowed = np.floor((largest + ROUNDING) * 10**decimals) / 10**decimals
+            most = np.floor((largest + ROUNDING) * 10**decimals) / 10**decimals
             raise ValueError(
                 f"sparsity={share:.{decimals + 3}g} leaves no feature that is not zero "
-                f"(n_features={n_features}); ask for at most {allowed:.{decimals}f}"
+                f"(n_features={n_features}); ask for at most {most:.{decimals}f}"
             )
 
 
@@ -192,14 +186,11 @@ def checked_init(init: Any, n_components: int, shape: tuple[int, int]) -> Init |
     """Return a name of `init`, or finite loadings (K, P), or finite scores (N, K) as rows (K, N)."""
     if isinstance(init, str):
         check_choice("init", init, allowed.INITS)
-        return next(name for name in allowed.INITS if name == init)
+        return cast(Init, init)
     n_samples, n_features = shape
     given = np.asarray(init)
-    is_loadings, is_scores = (
-        given.shape == (n_components, n_features),
-        given.shape == (n_samples, n_components),
-    )
-    if given.dtype.kind not in "fiub" or not (is_loadings or is_scores):
+    is_loadings = given.shape == (n_components, n_features)
+    if given.dtype.kind not in "fiub" or not (is_loadings or given.shape == (n_samples, n_components)):
         raise ValueError(
             f"init must be one of {', '.join(map(repr, allowed.INITS))}, loadings of shape "
             f"({n_components}, {n_features}) or scores of shape ({n_samples}, {n_components}); got "

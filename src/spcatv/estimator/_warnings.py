@@ -188,28 +188,25 @@ def _empty(estimator: Any) -> str:
     n_components, empty = len(estimator.diagnostics_), [str(k + 1) for k in empty_components(estimator)]
     if not empty:
         return ""
-    why = _why_empty(estimator, n_nonempty=n_components - len(empty))
-    return f"{len(empty)} of {n_components} components are empty (number {', '.join(empty)}): {why}"
-
-
-def _why_empty(estimator: Any, n_nonempty: int) -> str:
+    what = f"{len(empty)} of {n_components} components are empty (number {', '.join(empty)}): "
+    n_nonempty = n_components - len(empty)
     if n_nonempty > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
         explain = "1 component explains" if n_nonempty == 1 else f"{n_nonempty} components explain"
         return (
-            f"the data have rank {n_nonempty} at most, because {explain} all of the variance. Lower "
+            f"{what}the data have rank {n_nonempty} at most, because {explain} all of the variance. Lower "
             f"n_components (now {estimator.n_components}) to {n_nonempty}."
         )
     if estimator.alpha is None and n_nonempty == 0:
-        return "the data do not vary."
+        return f"{what}the data do not vary."
     if estimator.alpha is None:
-        return "no loading was found, although variance is left. Lower sparsity or smoothness."
+        return f"{what}no loading was found, although variance is left. Lower sparsity or smoothness."
     weights = ", ".join(
         f"{name}={np.array2string(np.asarray(getattr(estimator, f'{name}_')), precision=3)}"
         for name in ("l1", "l2", "tv")
     )
     return (
-        f"the penalties ({weights}) leave nothing from the starts tried, or the data have no variance left. "
-        f"Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components"
+        f"{what}the penalties ({weights}) leave nothing from the starts tried, or the data have no variance "
+        f"left. Lower alpha (now {estimator.alpha}, {estimator.penalty_units}) or n_components"
         f"{_remedy_for_jumps(estimator)}."
     )
 
@@ -259,14 +256,11 @@ def _other_zeros(estimator: Any) -> str:
     }
     if not missed:
         return ""
-    shares = some_of(
-        [
-            f"component {k + 1}: {record.sparsity:.1%} instead of {wanted[k]:.1%}"
-            for k, record in missed.items()
-        ]
-    )
+    shares = [
+        f"component {k + 1}: {own.sparsity:.1%} instead of {wanted[k]:.1%}" for k, own in missed.items()
+    ]
     why = _why_not_as_asked(estimator, list(missed.values()))
-    return f"the share of zeros is not the one asked for ({shares}): {why}"
+    return f"the share of zeros is not the one asked for ({some_of(shares)}): {why}"
 
 
 def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> str:
@@ -308,20 +302,21 @@ def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None
     together, and smoothing removes the signal. What all features share is removed first. Only arrays in
     memory are checked, because single features of other data are slow to read.
     """
-    remedy = _remedy_for_smoothing(estimator)
-    if not remedy or not isinstance(data, ArrayData) or data.shape[0] < FEWEST_SAMPLES:
+    remedy = "smoothness" if estimator.alpha is None else "tv_ratio"
+    smooths = np.any(np.asarray(getattr(estimator, remedy), dtype=np.float64) > 0)
+    if not smooths or not isinstance(data, ArrayData) or data.shape[0] < FEWEST_SAMPLES:
         return
     rng = np.random.default_rng(SEED)
     n_samples = min(len(data.samples), MOST_SAMPLES)
     samples = data.samples[np.sort(rng.choice(len(data.samples), n_samples, replace=False))]
     random = _random_pairs(structure.n_features, rng)
     kinds = neighbour_pairs(structure, MOST_PAIRS, rng)
-    features, places = np.unique(np.concatenate([random, *kinds.values()]), return_inverse=True)
-    ends = np.cumsum([len(random), *map(len, kinds.values())])[:-1]
-    of_strangers, *of_kinds = np.split(places.reshape(-1, 2), ends)
+    pairs = [random, *kinds.values()]
+    features, places = np.unique(np.concatenate(pairs), return_inverse=True)
+    pairs = np.split(places.reshape(-1, 2), np.cumsum([len(own) for own in pairs])[:-1])
     columns = _unit_columns(data.array[samples[:, None], features].astype(np.float64))
-    columns = _without_shared(columns, of_strangers.ravel())
-    strangers = _correlations(columns, of_strangers)
+    columns = _without_shared(columns, pairs[0].ravel())
+    strangers, *found = (_correlations(columns, own) for own in pairs)
     if len(strangers) < FEWEST_PAIRS:
         return
     # mean and deviation of squared cosines of random vectors, orthogonal to a constant and what is shared
@@ -330,14 +325,17 @@ def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None
     beyond = np.square(strangers).mean() - noise
     if beyond < BEYOND_NOISE * deviation / np.sqrt(len(strangers)):
         return
-    found = {kind: _correlations(columns, own) for kind, own in zip(kinds, of_kinds, strict=True)}
-    known = {kind: values for kind, values in found.items() if len(values) >= FEWEST_PAIRS}
+    known = {kind: own for kind, own in zip(kinds, found, strict=True) if len(own) >= FEWEST_PAIRS}
     least = _signed_square(strangers) + NOTABLE * beyond
-    unlike = {kind: values for kind, values in known.items() if _signed_square(values) < least}
+    unlike = {kind: own for kind, own in known.items() if _signed_square(own) < least}
     if unlike:
         where = "" if len(unlike) == len(known) else f" {' and '.join(unlike)}"
+        means = f"{np.concatenate(list(unlike.values())).mean():.2f} against {strangers.mean():.2f}"
         warn_user(
-            _neighbour_message(where, np.concatenate(list(unlike.values())), strangers, remedy),
+            f"neighbours{where} vary together hardly more than features taken at random (mean correlation "
+            f"{means}, without what all features share). Smoothing makes neighbours alike, and takes away "
+            "what sets them apart: look whether the columns of X are in the order of the structure. If they "
+            f"are, {remedy}=0 leaves neighbours alone.",
             NeighbourWarning,
         )
 
@@ -352,11 +350,9 @@ def _random_pairs(n_features: int, rng: np.random.Generator) -> IntArray:
 def _unit_columns(columns: FloatArray) -> FloatArray:
     """Return columns of mean 0 and unit length; those that hardly vary are zero."""
     largest = np.abs(columns).max(axis=0)
-    columns = columns - columns.mean(axis=0)
-    # scale to ordinary numbers first: squares of very large or small ones overflow or vanish
-    spread = np.abs(columns).max(axis=0)
-    columns = _divided(columns, np.where(spread > FLAT**2 * largest, spread, 0.0))
-    return _divided(columns, np.linalg.norm(columns, axis=0))
+    # squares of very large or small numbers overflow or vanish
+    columns = columns / np.where(largest > 0, largest, 1.0)
+    return _of_unit_length(columns - columns.mean(axis=0), FLAT**2)
 
 
 def _without_shared(columns: FloatArray, places: IntArray) -> FloatArray:
@@ -368,9 +364,7 @@ def _without_shared(columns: FloatArray, places: IntArray) -> FloatArray:
     length = float(np.linalg.norm(shared))
     if length == 0 or np.median(np.square(shared @ columns[:, places])) <= FOLLOWED * length**2 / len(shared):
         return columns
-    columns = columns - np.outer(shared / length, shared / length @ columns)
-    lengths = np.linalg.norm(columns, axis=0)
-    return _divided(columns, np.where(lengths > FLAT, lengths, 0.0))
+    return _of_unit_length(columns - np.outer(shared / length, shared / length @ columns), FLAT)
 
 
 def _correlations(columns: FloatArray, pairs: IntArray) -> FloatArray:
@@ -379,28 +373,12 @@ def _correlations(columns: FloatArray, pairs: IntArray) -> FloatArray:
     return np.asarray(np.einsum("np,np->p", first, second)[first.any(axis=0) & second.any(axis=0)])
 
 
-def _divided(columns: FloatArray, units: FloatArray) -> FloatArray:
-    """Return columns divided by their units; zero where a unit is."""
-    return np.divide(columns, units, out=np.zeros_like(columns), where=units > 0)
+def _of_unit_length(columns: FloatArray, least: float) -> FloatArray:
+    """Scale columns to unit length; those of at most the `least` length become zero."""
+    lengths = np.linalg.norm(columns, axis=0)
+    return np.divide(columns, lengths, out=np.zeros_like(columns), where=lengths > least)
 
 
 def _signed_square(correlations: FloatArray) -> float:
     """Return the mean of the squares, each with the sign of its correlation."""
     return float(np.mean(correlations * np.abs(correlations)))
-
-
-def _neighbour_message(where: str, neighbours: FloatArray, strangers: FloatArray, remedy: str) -> str:
-    means = f"{neighbours.mean():.2f} against {strangers.mean():.2f}"
-    return (
-        f"neighbours{where} vary together hardly more than features taken at random (mean correlation "
-        f"{means}, without what all features share). Smoothing makes neighbours alike, and takes away what "
-        "sets them apart: look whether the columns of X are in the order of the structure. If they are, "
-        f"{remedy} leaves neighbours alone."
-    )
-
-
-def _remedy_for_smoothing(estimator: Any) -> str:
-    """Return the parameter that turns smoothing off; empty if it is off."""
-    name = "smoothness" if estimator.alpha is None else "tv_ratio"
-    smooths = np.any(np.asarray(getattr(estimator, name), dtype=np.float64) > 0)
-    return f"{name}=0" if smooths else ""
