@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.estimator._persistence import ARRAYS, NUMBERS, OPTIONAL_ARRAYS
+from spcatv.estimator._persistence import ARRAYS, NUMBERS, OPTIONAL
 from spcatv.model import SCHEMA_VERSION
 from spcatv.structure import concat, graph, grid, groups
 
@@ -83,7 +83,7 @@ def test_the_entries_of_a_fit(tmp_path):
     assert document["schema_version"] == SCHEMA_VERSION == 1
     assert layout(document["fitted"]) == FITTED
     with np.load(tmp_path / "model/arrays.npz", allow_pickle=False) as arrays:
-        assert set(arrays) == {*ARRAYS, "structure.labels"}
+        assert set(arrays) == {*ARRAYS} - {*OPTIONAL} | {"structure.labels"}
 
 
 def test_the_entries_of_verdicts(tmp_path):
@@ -111,5 +111,5 @@ def test_the_documentation_describes_every_entry():
     text = DOCUMENTATION.read_text(encoding="utf-8")
     assert f"## model.json (schema version {SCHEMA_VERSION})" in text
     kinds = [kind["type"] for kind in (GRID, EDGES, SPARSE, RECORD, VERDICT)]
-    names = [*NUMBERS, *ARRAYS, *OPTIONAL_ARRAYS, *RECORD, *VERDICT, *GRID, *EDGES, *SPARSE, *kinds]
+    names = [*NUMBERS, *ARRAYS, *RECORD, *VERDICT, *GRID, *EDGES, *SPARSE, *kinds]
     assert [name for name in names if f"`{name}`" not in text] == []

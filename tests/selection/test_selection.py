@@ -112,8 +112,8 @@ def test_a_path_is_straight_in_any_direction():
         return {"alpha": alpha, "l1_ratio": l1_ratio, "tv_ratio": tv_ratio}
 
     def warm_start(*settings):
-        fit = SimpleNamespace(decomposition=SimpleNamespace(fitted=[object()], start=None))
-        return _warm_start(settings[-1], [PathFit(each, fit, 0.0) for each in settings[:-1]])
+        found = SimpleNamespace(fitted=[object()], start=None)
+        return _warm_start(settings[-1], [PathFit(each, found, 0.0) for each in settings[:-1]])
 
     assert warm_start(
         setting(1, 0.1, 0.2), setting(2, 0.1, 0.2), setting(8, 0.1, 0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,24 +53,6 @@ ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): O
 for kind in (Component, JointFit, JointStart, Weights):
     recordable(kind)
 announce_compilation()
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """Components of some data, with the figures that the attributes of an estimator are made of."""
-
-    decomposition: Decomposition  # the components
-    structure: Structure  # on the features
-    centring: Centring  # means of the features, and the global signal if it was removed
-    unit: float  # of the numbers in the decomposition: a power of two, 1 at an ordinary scale
-    squared_norm: float  # ``||X||_F^2`` of the centred data, in this unit
-    n_samples: int  # N
-    dtype: np.dtype[Any]  # precision of the data
-
-    @property
-    def components(self) -> FloatArray:
-        """Unit loading vectors, shape (K, P), float64."""
-        return self.decomposition.components
 
 
 def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Data:
@@ -184,8 +166,9 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
     return centred.without_global_signal() if removes_signal else centred
 
 
-def centring_attributes(centring: Centring, dtype: np.dtype[Any]) -> dict[str, Any]:
+def centring_attributes(data: CentredData) -> dict[str, Any]:
     """Return the fitted attributes of what is subtracted from samples."""
+    centring, dtype = data.centring.in_units(data.unit), data.data.dtype
     loading = centring.global_loading
     return {
         "mean_": centring.mean.astype(dtype),
@@ -211,28 +194,25 @@ def alpha_unit(estimator: Any, data: CentredData) -> float:
     return data.largest_column_norm / data.shape[0] or 1.0
 
 
-def penalty_weights(estimator: Any, data: CentredData) -> tuple[Weights, ...]:
-    """Return the absolute weights of every component."""
-    l1_ratio, tv_ratio = float(estimator.l1_ratio), float(estimator.tv_ratio)
-    absolute = alpha_unit(estimator, data) * np.broadcast_to(
-        np.asarray(estimator.alpha, dtype=np.float64), (int(estimator.n_components),)
-    )
-    return tuple(
-        Weights(l1=alpha * l1_ratio, l2=alpha * (1.0 - l1_ratio - tv_ratio), tv=alpha * tv_ratio)
-        for alpha in absolute.tolist()
-    )
-
-
 def _requests(
     estimator: Any, data: CentredData, structure: Structure
 ) -> list[LoadingPenalty] | list[SparsityTarget]:
-    """Return the request for every component: a share of zeros, or weights if alpha is given."""
+    """Return the request for every component: a share of zeros, or absolute weights if alpha is given."""
     penalty, positive = estimator.penalty, bool(estimator.positive)
-    if estimator.alpha is not None:
-        weights = penalty_weights(estimator, data)
-        return [LoadingPenalty(structure, own, penalty, positive) for own in weights]
-    smoothness, shares = float(estimator.smoothness), sparsities(estimator).tolist()
-    return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares]
+    if estimator.alpha is None:
+        smoothness, shares = float(estimator.smoothness), sparsities(estimator).tolist()
+        return [SparsityTarget(structure, share, smoothness, penalty, positive) for share in shares]
+    l1_ratio, tv_ratio = float(estimator.l1_ratio), float(estimator.tv_ratio)
+    alphas = np.broadcast_to(np.asarray(estimator.alpha, np.float64), (int(estimator.n_components),))
+    return [
+        LoadingPenalty(
+            structure,
+            Weights(l1=alpha * l1_ratio, l2=alpha * (1.0 - l1_ratio - tv_ratio), tv=alpha * tv_ratio),
+            penalty,
+            positive,
+        )
+        for alpha in (alpha_unit(estimator, data) * alphas).tolist()
+    ]
 
 
 def _plan(estimator: Any, data: CentredData, *, keep_warm_start: bool) -> Plan:
@@ -259,11 +239,12 @@ def fit_data(
     keep_warm_start: bool = False,
     warm_start: WarmStart | None = None,
     listener: Listener = SILENT,
-) -> Fit:
+) -> Decomposition:
     """Fit checked data with the valid parameters of an estimator, which is not changed.
 
-    Random starts come from `rng`. With `keep_warm_start`, fits with other weights can start from this one.
-    `warm_start` and `listener` are passed to `spcatv.decomposition.decompose`.
+    The numbers are in the unit of the data. Random starts come from `rng`. With `keep_warm_start`, fits with
+    other weights can start from this one. `warm_start` and `listener` are passed to
+    `spcatv.decomposition.decompose`.
     """
     if estimator.alpha is None:
         check_some_left(sparsities(estimator), structure.n_features)
@@ -279,7 +260,7 @@ def fit_data(
     low, high = ORDINARY[data.data.dtype]
     if not low < data.largest_column_norm < high:
         plan = replace(plan, dtype=np.float64)
-    result = decompose(
+    return decompose(
         data,
         requests,
         plan,
@@ -287,15 +268,6 @@ def fit_data(
         warm_start=warm_start,
         listener=listener,
         journal=_journal(estimator, data, structure, rng),
-    )
-    return Fit(
-        decomposition=result,
-        structure=structure,
-        centring=data.centring.in_units(data.unit),
-        unit=data.unit,
-        squared_norm=data.squared_norm(),
-        n_samples=data.shape[0],
-        dtype=data.data.dtype,
     )
 
 
@@ -311,27 +283,27 @@ def _journal(
     return checkpoint.stage("components", about)
 
 
-def store_fit(estimator: Any, fit: Fit) -> None:
+def store_fit(estimator: Any, data: CentredData, structure: Structure, decomposition: Decomposition) -> None:
     """Set the fitted attributes of an estimator."""
-    dtype = fit.dtype
-    squares = fit.decomposition.singular_values**2
-    share = squares / fit.squared_norm if fit.squared_norm > 0 else 0 * squares
-    result = fit.decomposition.in_units(fit.unit)
+    dtype, freedom = data.data.dtype, data.shape[0] - 1
+    squares, total = decomposition.singular_values**2, data.squared_norm()
+    share = squares / total if total > 0 else 0 * squares
+    result = decomposition.in_units(data.unit)
     weights_differ = estimator.alpha is None or np.ndim(estimator.alpha) > 0
     for name in ("l1", "l2", "tv"):
         weights = np.array([getattr(own, name) for own in result.weights])
         setattr(estimator, f"{name}_", weights if weights_differ else float(weights[0]))
     vars(estimator).update(
         components_=result.components.astype(dtype),
-        **centring_attributes(fit.centring, dtype),
+        **centring_attributes(data),
         # float32 has no room for the variances of large numbers
         singular_values_=result.singular_values,
-        explained_variance_=result.singular_values**2 / (fit.n_samples - 1),
+        explained_variance_=result.singular_values**2 / freedom,
         explained_variance_ratio_=share.astype(dtype),
-        structure_=fit.structure,
+        structure_=structure,
         reproducibility_=None,
         diagnostics_=result.diagnostics,
-        patterns_=(result.patterns / np.sqrt(fit.n_samples - 1)).astype(dtype),
+        patterns_=(result.patterns / np.sqrt(freedom)).astype(dtype),
         mixing_=result.mixing,
         n_iter_=max(1, *(record.n_alternations for record in result.diagnostics)),
     )

@@ -73,12 +73,12 @@ def check_parameters(estimator: Any) -> None:
         check_switch(name, getattr(estimator, name))
     if not isinstance(estimator.verbose, Integral) or estimator.verbose < 0:
         raise ValueError(f"verbose must be 0, 1 or 2, got {estimator.verbose!r}")
+    if fits_jointly(estimator):
+        _check_joint(estimator)
     for name, choices in CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
     if not isinstance(estimator.penalty, StructuredPenalty):
         check_choice("penalty", estimator.penalty, PENALTIES)
-    if fits_jointly(estimator):
-        _check_joint(estimator)
     if not callable(estimator.solver):
         check_choice("solver", estimator.solver, allowed.SOLVER_NAMES)
     if estimator.dtype is not None and estimator.dtype not in map(np.dtype, allowed.DTYPES):

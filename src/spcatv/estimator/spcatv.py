@@ -248,14 +248,15 @@ class SPCATV(
             return {
                 "components_": to_host(components).astype(data.dtype),
                 "mixing_": mixing,
-                **centring_attributes(centred.centring.in_units(centred.unit), data.dtype),
+                **centring_attributes(centred),
                 "n_features_in_": data.shape[1],
             }
 
         with one_blas_thread(), fit_task(self, X, attributes) as callbacks:
             listener = Together((current_listener(), callbacks))
             rng = check_random_state(self.random_state)
-            store_fit(self, fit_data(self, centred, structure, rng=rng, listener=listener))
+            found = fit_data(self, centred, structure, rng=rng, listener=listener)
+            store_fit(self, centred, structure, found)
             warn_about(self)
         return self
 

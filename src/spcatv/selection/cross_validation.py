@@ -20,9 +20,9 @@ from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, Data, as_data, checked_adjustment, on_device
-from spcatv.decomposition import deflation_scores
+from spcatv.decomposition import Decomposition, deflation_scores
 from spcatv.estimator import SPCATV
-from spcatv.estimator._fit import Fit, checked_data
+from spcatv.estimator._fit import checked_data
 from spcatv.estimator._validation import checked_count
 from spcatv.metrics import match_components, orthonormal_basis, pairwise_dice, threshold_loadings
 from spcatv.model import recordable
@@ -169,33 +169,34 @@ def fit_chain(
 
 def fold_outcome(fitter: PathFitter, fitted: PathFit, test: Data) -> FoldOutcome:
     """Score the held-out samples, and keep what folds are compared by."""
-    fit = fitted.fit
-    error, explained = held_out(fit, test, fitter.template.transform_method)
+    found = fitted.decomposition
+    error, explained = held_out(fitter, found, test)
     return FoldOutcome(
         error,
         explained,
-        sparsity=np.mean(fit.components == 0, axis=1),
+        sparsity=np.mean(found.components == 0, axis=1),
         supports=supports(fitter, fitted, test),
-        converged=all(record.converged for record in fit.decomposition.diagnostics),
+        converged=all(record.converged for record in found.diagnostics),
         seconds=fitted.seconds,
     )
 
 
-def supports(_: PathFitter, fitted: PathFit, __: Data) -> FloatArray:
+def supports(fitter: PathFitter, fitted: PathFit, _: Data) -> FloatArray:
     """Return the loadings cut to 99 % of their norm (`spcatv.metrics.threshold_loadings`), shape (K, P)."""
-    return threshold_loadings(fitted.fit.components).astype(fitted.fit.dtype)
+    return threshold_loadings(fitted.decomposition.components).astype(fitter.data.data.dtype)
 
 
-def held_out(fit: Fit, data: Data, transform_method: str) -> tuple[float, FloatArray]:
+def held_out(fitter: PathFitter, found: Decomposition, data: Data) -> tuple[float, FloatArray]:
     """Return the reconstruction error of samples, and the shares that 1, ..., K components explain.
 
     Every step of a deflation is a projection (docs/method.md section 5.1), so component k explains the
     squares of its scores. If scores come from a projection or a joint fit, component k explains the squares
     that the span of the first k loadings adds.
     """
-    projects = fit.decomposition.mixing is not None or transform_method == "projection"
-    basis = orthonormal_basis(fit.components) if projects else fit.components
-    centring, own = fit.centring, data.column_statistics(True)
+    projects = found.mixing is not None or fitter.template.transform_method == "projection"
+    basis = orthonormal_basis(found.components) if projects else found.components
+    centring = fitter.data.centring.in_units(fitter.data.unit)
+    own = data.column_statistics(True)
     mean = beside(centring.mean, own.mean)
     off = own.mean - mean
     # sums and products of the centred samples, without making these
@@ -207,7 +208,7 @@ def held_out(fit: Fit, data: Data, transform_method: str) -> tuple[float, FloatA
         signal, along = (data.dot_many(beside(sides, mean)) - sides @ centring.mean).T
         total += float(loading @ loading) * float(signal @ signal) - 2.0 * float(signal @ along)
         products -= np.outer(signal, basis @ loading)
-    scores = products if projects else deflation_scores(products, fit.components)
+    scores = products if projects else deflation_scores(products, found.components)
     explained = np.cumsum(np.square(scores).sum(axis=0))
     error = float(np.sqrt(max(total - explained[-1], 0.0)))
     return error, explained / total if total > 0 else np.zeros_like(explained)
@@ -305,7 +306,7 @@ def whole_fit(fitter: PathFitter, fitted: PathFit, data: Data) -> WholeFit:
     return WholeFit(
         model.components_.astype(np.float32),
         model.explained_variance_ratio_.astype(np.float64),
-        float(held_out(fitted.fit, data, model.transform_method)[1][-1]),
+        float(held_out(fitter, fitted.decomposition, data)[1][-1]),
         np.array(n_regions) if n_regions else None,
     )
 

@@ -16,9 +16,9 @@ from spcatv._util.parameters import FIT, TARGET_PARAMETERS
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
 from spcatv.data import Data
-from spcatv.decomposition import JointStart, WarmStart
+from spcatv.decomposition import Decomposition, JointStart, WarmStart
 from spcatv.estimator import SPCATV
-from spcatv.estimator._fit import Fit, centred_data, checked_data, fit_data, store_fit, with_parameters
+from spcatv.estimator._fit import centred_data, checked_data, fit_data, store_fit, with_parameters
 from spcatv.estimator._validation import check_parameters
 from spcatv.estimator._warnings import warn_about, warn_of_weights
 from spcatv.progress import SILENT, Listener, current_listener
@@ -120,7 +120,7 @@ class PathFit:
     """One setting of a path, fitted."""
 
     setting: Setting  # sparsity and smoothness, or alpha and the ratios
-    fit: Fit  # its fit, with warm starts for others
+    decomposition: Decomposition  # with warm starts for others, in the unit of the data
     seconds: float  # wall-clock time of the fit
 
 
@@ -149,7 +149,7 @@ class PathFitter:
         rng = check_random_state(deepcopy(estimator.random_state))
         started = time.perf_counter()
         with one_blas_thread():
-            fit = fit_data(
+            found = fit_data(
                 estimator,
                 self.data,
                 self.structure,
@@ -159,14 +159,14 @@ class PathFitter:
                 listener=self._listener,
             )
         if "sparsity" in setting:
-            self._start = fit.decomposition.start
-        return PathFit(setting, fit, time.perf_counter() - started)
+            self._start = found.start
+        return PathFit(setting, found, time.perf_counter() - started)
 
     def model(self, fitted: PathFit) -> SPCATV:
         """Return a fit of this path as a fitted estimator."""
         model = with_setting(self.template, fitted.setting)
         model.random_state = deepcopy(model.random_state)
-        store_fit(model, fitted.fit)
+        store_fit(model, self.data, self.structure, fitted.decomposition)
         return model
 
 
@@ -214,7 +214,7 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
     # a sparse component may have lost a region that a denser one has: it only tells where sparser ones lie
     if "sparsity" in setting and _strength(setting) < _strength(last.setting):
         return None
-    before = last.fit.decomposition
+    before = last.decomposition
     alone = WarmStart(before.fitted, start=before.start)
     if older is None or not set(setting) == set(last.setting) == set(older.setting):
         return alone  # two models have no straight line in common
@@ -225,7 +225,7 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
     # a straight line through two points that are close together leads anywhere
     if not straight or not 0 < ahead <= LONGEST_STRIDE:
         return alone
-    return WarmStart(before.fitted, older.fit.decomposition.fitted, ahead, before.start)
+    return WarmStart(before.fitted, older.decomposition.fitted, ahead, before.start)
 
 
 def _place(setting: Setting) -> FloatArray:
