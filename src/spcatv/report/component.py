@@ -17,8 +17,8 @@ from spcatv.report import formatting as fmt
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.inputs import ReportInputs, is_joint
 from spcatv.report.regions import Cluster, noun_of
+from spcatv.report.relations import Relation
 from spcatv.report.sections import SMALLEST_REGION, Chart, SectionTable, chart
-from spcatv.report.statistics import Relation
 
 MOST_REGIONS = 15
 FEWEST_POINTS = 3  # of a convergence curve

@@ -15,8 +15,9 @@ from spcatv._util.parameters import PENALTIES
 from spcatv.report import formatting as fmt
 from spcatv.report.inputs import ReportInputs, is_joint
 from spcatv.report.regions import noun_of
+from spcatv.report.relations import Relation
 from spcatv.report.sections import PARAMETERS, Section, chosen_by
-from spcatv.report.statistics import Relation, participants_of, runs_of
+from spcatv.report.statistics import participants_of, runs_of
 
 REFERENCE = (
     "de Pierrefeu, A., Löfstedt, T., Hadj-Selem, F., Dubois, M., Jardri, R., Fovet, T., Ciuciu, P., Frouin, "
@@ -55,7 +56,6 @@ def methods_text(inputs: ReportInputs, relations: Sequence[Relation]) -> str:
         *_stability(inputs),
         _kept_together(inputs),
         *(relation.method for relation in relations),
-        *dict.fromkeys(relation.p_method for relation in relations),
         _software(inputs),
     )
     return " ".join(filter(None, sentences))

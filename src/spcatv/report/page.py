@@ -38,7 +38,7 @@ from spcatv.report.inputs import gather
 from spcatv.report.maps import views_of
 from spcatv.report.methods_text import methods_section
 from spcatv.report.regions import cluster_table, label_features, noun_of, parts_of
-from spcatv.report.statistics import relations, relations_section
+from spcatv.report.relations import relations, relations_section
 
 VIEWER_SCRIPTS = ("data.js", "volume.js", "surface.js", "flat.js", "viewers.js", "copy.js")
 SCRIPTS = (*VIEWER_SCRIPTS, "tabs.js", "main.js")

@@ -1,4 +1,4 @@
-"""Tests of the scores against a variable and between groups: effect sizes, p-values and sentences.
+"""Tests of the scores against a variable and between groups: effect sizes and p-values.
 
 Samples of one participant, or volumes of one run, are not independent: an `Exchange` states which samples are
 averaged, and which may be exchanged under the null hypothesis (docs/report.md).
@@ -6,7 +6,6 @@ averaged, and which may be exchanged under the null hypothesis (docs/report.md).
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +18,6 @@ from scipy import special, stats
 from spcatv._util.bids import PAIR, entities_of, files_of
 from spcatv._util.tables import MISSING
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.report import formatting as fmt
-from spcatv.report.inputs import ReportInputs
-from spcatv.report.sections import Section, component_table
 
 SEED = 0
 MOST_PERMUTATIONS = 9999
@@ -62,6 +58,11 @@ class Exchange:
     def firsts(self) -> IntArray:
         """Return one sample of every unit, shape (n_units,)."""
         return _firsts(self.unit)
+
+    @property
+    def observed_order(self) -> IntArray:
+        """Return the order of the data, shape (1, n_units)."""
+        return np.arange(len(self.firsts))[None]
 
     @property
     def blocks(self) -> list[IntArray]:
@@ -189,20 +190,6 @@ class Effect:
     n_permutations: int = 0  # 0 for p-values of a distribution
     unit: str = ""  # "%" for shares, "scores" for differences of scores
 
-    def texts(self, k: int) -> tuple[str, str]:
-        """Write the effect on component `k`, and its interval."""
-        value = float(self.value[k])
-        ends = (math.nan, math.nan) if self.interval is None else self.interval[k]
-        width = float(ends[1] - ends[0]) / 2
-        if self.unit == "%":
-            return fmt.percent(value, 2), "–"
-        if self.unit == "scores" and not width > 0:
-            return fmt.number(value), "–"
-        # a difference is rounded to two digits of the half width of its interval
-        decimals = max(0, 1 - math.floor(math.log10(width))) if self.unit == "scores" else 2
-        low, high = (fmt.fixed(float(end), decimals) for end in ends)
-        return fmt.fixed(value, decimals), "–" if math.isnan(width) else f"{low} to {high}"
-
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -291,10 +278,13 @@ def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any])
         return f"The group {kinds[counts.argmin()]} has a single sample, participant or run; leave it out."
     found = Comparison({}, tuple(map(int, counts)), tuple(map(str, kinds)), measure, how)
     if len(kinds) > 2:
-        effect = _between(values, label, exchange)
-        if not within:
+        shares = _shares_between(values, label, exchange)
+        effect = Effect(shares(exchange.observed_order)[0], unit="%")
+        if within:
+            effect = permutation_test(effect, shares, exchange)
+        else:
             p = _welch(values, label)
-            effect = replace(effect, p=p, corrected=_holm(p), n_permutations=0)
+            effect = replace(effect, p=p, corrected=_holm(p))
         return replace(found, effects={"η²": effect})
     if within:
         return _paired(values, label, exchange, found)
@@ -338,12 +328,8 @@ def _paired(values: FloatArray, label: IntArray, exchange: Exchange, found: Comp
         how += f" {len(complete) - n} that have one group only were left out."
     if (smallest := 2.0 ** (1 - n)) > 0.05:
         how += f" With so few of them, no p-value can be below {smallest:.2g}."
-    main = replace(
-        _between(values[kept], label[kept], pairs),
-        value=change.mean(axis=0),
-        interval=np.stack(ends, axis=1),
-        unit="scores",
-    )
+    main = Effect(change.mean(axis=0), np.stack(ends, axis=1), unit="scores")
+    main = permutation_test(main, _shares_between(values[kept], label[kept], pairs), pairs)
     effects = {"Difference": main, "Hedges’ g": Effect(*g)}
     return replace(found, effects=effects, n=(n, n), how=how, paired=True)
 
@@ -368,17 +354,18 @@ def _holm(p: FloatArray) -> FloatArray:
     return corrected
 
 
-def _between(values: FloatArray, label: IntArray, exchange: Exchange) -> Effect:
-    """Return the share of the variance between groups, with p-values of F, which grows with this share."""
+def _shares_between(
+    values: FloatArray, label: IntArray, exchange: Exchange
+) -> Callable[[IntArray], FloatArray]:
+    """Return a function of orders: the share of the variance between groups, with which F grows."""
     columns, counts = exchange.standardised(values), np.bincount(label)
 
-    def share(orders: IntArray) -> FloatArray:
+    def shares(orders: IntArray) -> FloatArray:
         permuted = label[orders]
         sums = ((permuted == group).astype(np.float64) @ columns for group in range(len(counts)))
         return sum((total**2 / n for total, n in zip(sums, counts, strict=True)), np.zeros(()))
 
-    effect = Effect(share(np.arange(len(label))[None])[0], unit="%")
-    return permutation_test(effect, share, exchange)
+    return shares
 
 
 def permutation_test(
@@ -390,7 +377,7 @@ def permutation_test(
     larger values are more extreme. With B orders, ``p = (1 + #{as extreme}) / (1 + B)`` (Phipson and Smyth,
     2010). `scipy.stats.permutation_test` neither keeps blocks nor shifts series.
     """
-    observed = statistic(np.arange(len(exchange.firsts))[None])[0]
+    observed = statistic(exchange.observed_order)[0]
     least = observed - ROUNDING * np.abs(observed)
     alone, corrected, n_drawn = np.zeros(len(observed)), np.zeros(len(observed)), 0
     for orders in exchange.permutations():
@@ -417,123 +404,3 @@ def hedges(standardised: FloatArray, freedom: int, root: float) -> tuple[FloatAr
     t, sign = root * np.abs(standardised), np.where(standardised < 0, -1.0, 1.0)
     low, high = (sign * special.nctdtrinc(freedom, q, t) / root for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
     return factor * standardised, np.sort(np.stack([low, high], axis=1), axis=1)
-
-
-@dataclass(frozen=True)
-class Relation:
-    """Result of a test for the page; without a test, the section gives the reason."""
-
-    section: Section
-    sentences: Sequence[str] = ()  # one per component, empty for a component without a test
-    # sentences for the methods section of a paper: what was compared, and how p-values were found
-    method: str = ""
-    p_method: str = ""
-
-
-def relations(inputs: ReportInputs) -> list[Relation]:
-    """Test the scores against the variable and between the groups, as far as both are given."""
-    scores, found = inputs.scores, []
-    fitted = getattr(getattr(inputs.model, "preparation_", None), "confounds", None)
-    confounds = () if fitted is None else tuple(fitted.columns)
-    for column, compare, title in (
-        (inputs.variable, correlations, "Scores and"),
-        (inputs.groups, differences, "Scores by"),
-    ):
-        if scores is None or column is None:
-            continue
-        result = compare(scores.values, scores.names, column.values)
-        title = f"{title} {column.name}"
-        if isinstance(result, str):
-            found.append(Relation(Section(title, f"No test of {column.name}. {result}")))
-        else:
-            found.append(_relation(result, title, column.name, removed=column.name in confounds))
-    return found
-
-
-def relations_section(found: Sequence[Relation]) -> Section | None:
-    """Create the section about what the scores go with; None without a variable or groups."""
-    parts = [relation.section for relation in found]
-    return Section("What the scores go with", parts=parts, id="relations") if parts else None
-
-
-def _relation(found: Comparison, title: str, name: str, *, removed: bool) -> Relation:
-    """Describe a comparison; `removed`: the variable was a confound of the fit."""
-    n_components, n_permutations = len(found.main.value), found.main.n_permutations
-    caption, method, subject = _words(found, name)
-    source, correction = "Welch’s test, which allows for groups of unequal spread", "Holm’s method"
-    if n_permutations:
-        source, correction = f"{n_permutations:,} random permutations (seed {SEED})", "the maximum statistic"
-    corrected = ""
-    if n_components > 1:
-        corrected = f", and corrected over components by {correction} (family-wise error)"
-    method, p_method = f"{method} {found.how}".strip(), f"p-values are two-sided, from {source}{corrected}."
-    remark = f" {name} was regressed out of the images before the fit: no relation is expected."
-    remark = remark if removed else ""
-    sentences = [_sentence(found, subject, k) for k in range(n_components)]
-    columns: dict[str, list[str]] = {}
-    for place, (heading, effect) in enumerate(found.effects.items()):
-        of = f" of {heading.split()[-1]}" if place else ""
-        columns[heading] = [effect.texts(k)[0] for k in range(n_components)]
-        if effect.interval is not None:
-            columns[f"95 % interval{of}"] = [effect.texts(k)[1] for k in range(n_components)]
-        for p, head in ((effect.p, f"p{of}"), (effect.corrected if corrected else None, f"p{of}, corrected")):
-            if p is not None:
-                columns[head] = [fmt.p_value(value).removeprefix(f"={fmt.SPACE}") for value in p]
-    table = component_table(caption, columns, id="groups-table" if found.groups else "variable-table")
-    return Relation(
-        Section(title, f"{method} {p_method}{remark}", table=table),
-        [f"{sentence}{remark}" if sentence else "" for sentence in sentences],
-        method,
-        p_method,
-    )
-
-
-def _words(found: Comparison, name: str) -> tuple[str, str, str]:
-    """Return a caption for the table, a sentence for a paper, and a subject for sentences."""
-    measure = found.measure
-    of = "" if measure == SCORES else f" of the {measure}"
-    if not found.groups:
-        return (
-            f"Correlation with {name}, n = {found.n[0]:,}",
-            f"{measure.capitalize()} were related to {name} by Pearson’s and Spearman’s correlation.",
-            f"Correlation{of} with {name}",
-        )
-    if len(found.groups) > 2:
-        test = "F" if found.main.n_permutations else "Welch’s F"
-        sizes = ", ".join(f"{group} {n:,}" for group, n in zip(found.groups, found.n, strict=True))
-        groups = f"{len(found.groups)} groups"
-        share = f"Share of the variance of the {measure} between"
-        return (
-            f"{share} {groups} by {name}" + (f": {sizes}" if len(found.groups) <= 12 else ""),
-            f"Mean {measure} were compared between the {groups} of {name} ({test} test).",
-            f"{share} groups by {name} ({test} test)",
-        )
-    first, second = found.groups
-    caption = f"{second} (n = {found.n[1]:,}) minus {first} (n = {found.n[0]:,})"
-    unit, test = "pooled standard deviations", "Hedges’ g, Welch’s t"
-    if found.paired:
-        caption = f"{second} minus {first}, {found.n[0]:,} pairs"
-        unit, test = "standard deviations of the differences", "Hedges’ g of the differences"
-    return (
-        f"{caption}; Hedges’ g is the difference in {unit}",
-        f"Mean {measure} were compared between {first} and {second} ({test}).",
-        f"{second} minus {first}{of}",
-    )
-
-
-def _sentence(found: Comparison, subject: str, k: int) -> str:
-    """Describe the effects on component `k`; empty if it has none."""
-    texts = []
-    for heading, effect in found.effects.items():
-        if math.isnan(effect.value[k]):
-            return ""
-        value, interval = effect.texts(k)
-        text = value if effect.unit == "scores" else f"{heading}{fmt.SPACE}={fmt.SPACE}{value}"
-        if interval != "–":
-            text += f" (95{fmt.SPACE}% interval {interval})"
-        if effect.corrected is not None:
-            text += f", p{fmt.SPACE}{fmt.p_value(effect.corrected[k])}"
-        texts.append(text)
-    n_components = len(found.main.value)
-    corrected = f"; p corrected over {n_components} components" if n_components > 1 else ""
-    return f"{subject}: {'; '.join(texts)}{corrected}."
