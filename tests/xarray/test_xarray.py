@@ -573,7 +573,7 @@ def test_the_report_of_data_arrays(field, tmp_path):
 
 def test_maps_have_degrees_and_coastlines(field, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs the extra report")
-    from spcatv.report import maps, plot_components
+    from spcatv.report import plot_components, views
 
     # a coast at 30 degrees north that goes around the globe, and one beyond the map
     coasts = [SimpleNamespace(coords=[(lon, 30.0) for lon in range(-180, 181, 5)])]
@@ -581,11 +581,11 @@ def test_maps_have_degrees_and_coastlines(field, monkeypatch):
     feature = SimpleNamespace(with_scale=lambda scale: SimpleNamespace(geometries=lambda: coasts))
     monkeypatch.setitem(sys.modules, "cartopy", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "cartopy.feature", SimpleNamespace(COASTLINE=feature))
-    maps._coastlines.cache_clear()
+    views._coastlines.cache_clear()
     try:
         figure = plot_components(XarraySPCATV(small(n_components=1)).fit(field))
     finally:
-        maps._coastlines.cache_clear()
+        views._coastlines.cache_clear()
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["60°N", "30°N", "0°", "30°S", "60°S"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0°", "90°E", "180°", "90°W"]

@@ -16,7 +16,8 @@ from matplotlib.colors import Normalize
 from scipy.ndimage import map_coordinates
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.report.drawing import DIVERGING, View, packed, packed_steps
+from spcatv.report.drawing import DIVERGING, packed, packed_steps
+from spcatv.report.views import View
 
 if TYPE_CHECKING:
     from spcatv.images.spaces.base import VertexSet, VoxelSet

@@ -1,27 +1,23 @@
-"""Style of all figures, colours of maps, pictures as text for the page, and the base class of its views."""
+"""Style of all figures, colours of maps, and pictures and arrays as text for the page."""
 
 from __future__ import annotations
 
 import base64
 import io
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import matplotlib
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import Array
 
 # blue to white to red keeps its order for every kind of colour blindness; cividis was designed for that
 DIVERGING = "RdBu_r"
@@ -30,9 +26,6 @@ SEQUENTIAL = "cividis"
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#7A5C00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
-# inches
-PANEL_WIDTH = 2.3
-IMAGE_WIDTH = 4.4
 
 RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -149,61 +142,3 @@ def packed_map(values: npt.ArrayLike, bits: int = 16) -> dict[str, Any]:
     whole = np.round(exact / step)
     whole = np.where((whole == 0) & (exact != 0), np.sign(exact), whole)
     return {"step": step, "bits": bits, "values": packed(whole.astype(kind))}
-
-
-class View(ABC):
-    """Picture of features in their places: interactive on the page, and `n_panels` panels in a figure."""
-
-    kind: ClassVar[str]  # of the viewer in the script of the page
-    caption = ""
-    planes: Sequence[str] = ()  # names of the directions of slices
-    ends: Mapping[str, tuple[str, str]] = {}  # names of the left and right edge of each slice
-    presets: Sequence[str] = ()  # names of the directions from which a surface can be seen
-    shapes: Sequence[str] = ()  # names of the shapes in which a surface can be seen
-    n_panels = 1
-    aspect = 1.15  # width over height of a panel
-
-    @abstractmethod
-    def payload(self) -> dict[str, Any]:
-        """Return the data from which the script of the page draws."""
-
-    @abstractmethod
-    def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
-        """Draw a loading of shape (P,) into `n_panels` panels."""
-
-    def shown(self, loading: FloatArray) -> FloatArray:
-        """Return the entries of a loading that the view shows."""
-        return loading
-
-    def top(self, loadings: FloatArray) -> float:
-        """Return the end of a scale for loadings of shape (n, P)."""
-        return shared_top(loadings)
-
-    def figure(self, views: Sequence[View], loadings: FloatArray, numbers: Sequence[int]) -> Figure:
-        """Draw components with one colour scale: one row each, or several per row if each is one panel."""
-        per_component = sum(view.n_panels for view in views)
-        alone = per_component == 1
-        side_by_side = max(1, round(len(numbers) ** 0.5)) if alone else 1
-        n_rows, n_columns = -(-len(numbers) // side_by_side), per_component * side_by_side
-        width = min(10.0, (IMAGE_WIDTH if alone else PANEL_WIDTH) * n_columns + 0.6)
-        side = (width - 0.6) / n_columns if alone else PANEL_WIDTH
-        top = self.top(loadings[list(numbers)])
-        norm = Normalize(-top, top)
-        with new_figure(width, (side / self.aspect + 0.25) * n_rows + 0.7) as figure:
-            grid = figure.subplots(n_rows, n_columns, squeeze=False)
-            for axes in grid.flat:
-                axes.set_axis_off()
-            for own, k in zip(grid.reshape(-1, per_component), numbers, strict=False):
-                panels = iter(own)
-                for view in views:
-                    view.draw([next(panels) for _ in range(view.n_panels)], loadings[k], norm)
-                name = f"component {k + 1}"
-                if alone:
-                    own[0].set_title(name)
-                else:  # beside the first panel
-                    place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center", "fontsize": 10}
-                    own[0].text(-0.04, 0.5, name, transform=own[0].transAxes, **place)
-            shape: dict[str, Any] = {"orientation": "horizontal", "shrink": 0.5, "aspect": 30, "pad": 0.02}
-            bar = figure.colorbar(ScalarMappable(norm, DIVERGING), ax=list(grid.flat), extend="both", **shape)
-            bar.set_label("loading (zero is not coloured)")
-        return figure

@@ -22,9 +22,10 @@ from spcatv.report.brain_views import (
     VolumeView,
     whole_grid,
 )
-from spcatv.report.drawing import LINE_COLOURS, View, new_figure
+from spcatv.report.drawing import LINE_COLOURS, new_figure
 from spcatv.report.inputs import ReportInputs
 from spcatv.report.sections import LONG_TABLE, MOST_ROWS, Chart, Section, SectionTable, chart, component_table
+from spcatv.report.views import View
 
 # axial slices at these shares of the height of the mask: the first one goes through the eyes
 HEIGHTS = (0.2, 0.35, 0.8)

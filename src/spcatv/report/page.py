@@ -25,7 +25,6 @@ from spcatv.report.component import component_panel, verdict_summary
 from spcatv.report.drawing import (
     DIVERGING,
     SEQUENTIAL,
-    View,
     colour_table,
     colour_top,
     legend,
@@ -39,6 +38,7 @@ from spcatv.report.maps import views_of
 from spcatv.report.methods_text import methods_section
 from spcatv.report.regions import cluster_table, label_features, noun_of, parts_of
 from spcatv.report.relations import relations, relations_section
+from spcatv.report.views import View
 
 VIEWER_SCRIPTS = ("data.js", "volume.js", "surface.js", "flat.js", "viewers.js", "copy.js")
 SCRIPTS = (*VIEWER_SCRIPTS, "tabs.js", "main.js")
