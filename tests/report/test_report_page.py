@@ -365,9 +365,10 @@ def test_views_without_a_loading_report_it(cifti, image):
         ("maps/sub-01_gm.nii.gz", "sub-01_gm.nii.gz"),
         ("a/run.nii[3]", "run.nii[3]"),
         ("d/s_hemi-L_t.shape.gii + d/s_hemi-R_t.shape.gii", "s_hemi-{L,R}_t.shape.gii"),
-        ("one/lh.thickness + one/rh.thickness", "{l,r}h.thickness"),
+        ("one/lh.thickness + one/rh.thickness", "{lh,rh}.thickness"),
         ("left/01.mgh + right/01.mgh", "01.mgh"),
-        ("aa.gii + aaa.gii", "aa{,a}.gii"),
+        ("aa.gii + aaa.gii", "{aa,aaa}.gii"),
+        ("image 1 (left) + image 1 (right)[13]", "image 1 ({left,right})[13]"),
     ],
 )
 def test_names_of_samples_are_short(name, shown):

@@ -34,10 +34,21 @@ def test_regions_of_a_field_are_counted_and_placed():
     loading[4, 6] = -0.3
     model = model_of((6, 8), loading.reshape(1, -1))
     first, second = cluster_table(model, 0, parts_of(model))
-    assert (first.place, first.size, first.part.unit) == ("(2,\u00a02)", 6.0, "pixels")
+    assert (first.place, first.size, first.part.unit) == ("row 2, column 2", 6.0, "pixels")
     assert first.mean_loading == pytest.approx((5 * 0.2 + 0.5) / 6)
     assert (second.peak, second.peak_loading, second.size) == (4 * 8 + 6, -0.3, 1)
     assert first.share + second.share == pytest.approx(1)
+
+
+def test_features_without_neighbours_have_their_names():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(np.random.default_rng(0).standard_normal((8, 3)), columns=["b", "a", "c"])
+    model = SPCATV(1, sparsity=0.3).fit(X)
+    (first, *_) = cluster_table(model, 0, parts_of(model))
+    assert first.place == X.columns[first.peak]
+    model = SPCATV(1, sparsity=0.3).fit(X.to_numpy())
+    (first, *_) = cluster_table(model, 0, parts_of(model))
+    assert first.place == f"feature {first.peak}"
 
 
 def test_sizes_are_in_millimetres(volume, surface):

@@ -85,9 +85,10 @@ def _what(clusters: Sequence[Cluster], sparsity: float) -> str:
     if sparsity < LEAST_SPARSE:
         return f"{'Brain-wide' if in_brain else 'Everywhere'}: not sparse"
     name = main.label or (main.composition[0][0] if main.composition else "")
-    if not name:
+    if not name and in_brain:
         peak = "peak at" if main.side == "both sides" else "near"
-        name = f"{main.side}, {peak} {main.place}{f'{fmt.SPACE}mm' if in_brain else ''}"
+        name = f"{main.side}, {peak} {main.place}{fmt.SPACE}mm"
+    name = name or f"near {main.place}"
     more = "" if len(clusters) == 1 else f", and {fmt.count(len(clusters) - 1, 'more region')}"
     return f"{name[:1].upper()}{name[1:]}{more}"
 
@@ -114,10 +115,8 @@ def _regions(listed: Sequence[Cluster]) -> SectionTable:
     if {cluster.part.name for cluster in listed} - {"volume", "field", "features"}:
         columns["Where"] = [cluster.part.name for cluster in listed]
     in_brain = any(cluster.part.unit in UNITS_OF_BRAINS for cluster in listed)
-    named = any(cluster.part.axes for cluster in listed)
-    peak = "Peak" if named else "Peak (x, y, z in mm)" if in_brain else "Peak (index)"
     columns |= {
-        peak: [cluster.place for cluster in listed],
+        "Peak (x, y, z in mm)" if in_brain else "Peak": [cluster.place for cluster in listed],
         "Size": [fmt.quantity(cluster.size, cluster.part.unit) for cluster in listed],
         "Mean loading": [fmt.number(cluster.mean_loading) for cluster in listed],
         "Peak loading": [fmt.number(cluster.peak_loading) for cluster in listed],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.bids import PAIR
+from spcatv._util.bids import PAIR, files_of
 
 SMALLEST_SHARE = 1e-8
 SMALLEST_P = 0.001
@@ -79,13 +80,17 @@ def quantity(size: float, unit: str) -> str:
 
 def file_names(name: str) -> str:
     """Drop the folders of a sample name, and join hemispheres as in "sub-01_hemi-{L,R}_thickness.gii"."""
-    names = [os.path.basename(part) for part in name.split(PAIR)]
-    if len(names) != 2 or names[0] == names[1]:
-        return names[0]
-    start = os.path.commonprefix(names)  # noqa: RUF071 (letter by letter)
-    left, right = (part.removeprefix(start) for part in names)
-    end = os.path.commonprefix([left[::-1], right[::-1]])[::-1]  # noqa: RUF071
-    return f"{start}{{{left.removesuffix(end)},{right.removesuffix(end)}}}{end}"
+    files = files_of(name)
+    volume = name.removeprefix(PAIR.join(files))
+    first, *others = (os.path.basename(file) for file in files)
+    if not others or others == [first]:
+        return first + volume
+    words = [re.split(r"([\W_])", file) for file in (first, *others)]
+    start = os.path.commonprefix(words)  # noqa: RUF071 (word by word)
+    rest = [own[len(start) :] for own in words]
+    end = os.path.commonprefix([own[::-1] for own in rest])[::-1]  # noqa: RUF071
+    left, right = ("".join(own[: len(own) - len(end)]) for own in rest)
+    return f"{''.join(start)}{{{left},{right}}}{''.join(end)}{volume}"
 
 
 def count(n: int, noun: str) -> str:

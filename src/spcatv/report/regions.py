@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 MIDLINE = 5.0  # mm from the plane between the halves of the brain
 EITHER_SIDE = 0.2  # a region with this share of its voxels in the left and in the right half is in both
-CELLS = {1: "points", 2: "pixels", 3: "voxels"}
+# Cells of a field by its dimensions, and the names of its axes without coordinates.
+FIELDS = {
+    1: ("points", ("point",)),
+    2: ("pixels", ("row", "column")),
+    3: ("voxels", ("i", "j", "k")),
+}
 # Leave out labels below this share of a region: regions often touch a neighbour by a few voxels.
 SMALLEST_SHARE = 0.1
 NUMBER_COLUMNS = ("index", "label", "value", "id", "number")
@@ -44,7 +49,8 @@ class Part:
     unit: str  # unit of the sizes: "mm³", "mm²", "pixels", "features"
     # the vertex of every feature; None if the features are not vertices, shape (n,)
     vertices: IntArray | None = None
-    axes: tuple[GridAxis, ...] = ()  # of a field with coordinates
+    # names of the axes of a field, and the labels of their cells if these are not numbered
+    axes: tuple[tuple[str, Sequence[str]], ...] = ()
 
     @property
     def stop(self) -> int:
@@ -52,13 +58,14 @@ class Part:
         return self.start + len(self.coords)
 
     def place(self, feature: int) -> str:
-        """Return the place of a feature, such as "(−12, 4, 30)" or "lat 2.5, lon 190"."""
+        """Return the place of a feature, such as "(−12, 4, 30)", "lat 2.5, lon 190" or "row 3, column 4"."""
         coords = self.coords[feature - self.start]
         if self.axes:
             cells = zip(self.axes, coords.astype(int), strict=True)
-            return ", ".join(f"{axis.name} {axis.labels[cell]}" for axis, cell in cells)
+            texts = (f"{name} {labels[cell] if labels else cell}" for (name, labels), cell in cells)
+            return ", ".join(map(str.strip, texts))
         text = f",{fmt.SPACE}".join(f"{value:.0f}".replace("-", "−") for value in coords)
-        return f"({text})" if len(coords) > 1 else text
+        return f"({text})"
 
 
 def parts_of(model: Any) -> tuple[Part, ...]:
@@ -80,10 +87,15 @@ def parts_of(model: Any) -> tuple[Part, ...]:
         return tuple(sorted(parts, key=lambda part: part.start))
     sizes = np.ones(model.structure_.n_features)
     labels = getattr(model.structure_, "labels", None)  # only a grid has places of its features
-    if labels is not None and labels.ndim in CELLS:
-        coords = np.argwhere(labels != 0).astype(np.float64)
-        return (Part("field", 0, coords, sizes, CELLS[labels.ndim], axes=axes_of(model)),)
-    return (Part("features", 0, np.arange(len(sizes), dtype=np.float64)[:, None], sizes, "features"),)
+    if labels is None or labels.ndim not in FIELDS:
+        names = tuple(map(str, getattr(model, "feature_names_in_", ())))
+        axis = ("" if names else "feature", names)
+        places = np.arange(len(sizes), dtype=np.float64)[:, None]
+        return (Part("features", 0, places, sizes, "features", axes=(axis,)),)
+    unit, numbered = FIELDS[labels.ndim]
+    known = axes_of(model)
+    axes = tuple((axis.name, axis.labels) for axis in known) or tuple((name, ()) for name in numbered)
+    return (Part("field", 0, np.argwhere(labels != 0).astype(np.float64), sizes, unit, axes=axes),)
 
 
 def axes_of(model: Any) -> tuple[GridAxis, ...]:
