@@ -163,7 +163,7 @@ def volume_view(
     if background == "template":
         behind, name = _template(), TEMPLATE
     elif background == "mean":
-        behind, name = mean_grid(index, mean), "mean of the images"
+        behind, name = grey_grid(index, mean), "mean of the images"
     else:
         from spcatv.images.spaces.volume import read_one
 
@@ -176,7 +176,7 @@ def field_view(structure: Any, mean: FloatArray) -> VolumeView:
     """Return the view of a three-dimensional field that is not a brain."""
     voxels = np.argwhere(structure.labels != 0)
     index = index_grid(voxels, np.diag([*(1 / np.asarray(structure.axis_weights)), 1.0]))
-    behind = mean_grid(index, mean)
+    behind = grey_grid(index, mean)
     return VolumeView(slice(0, len(voxels)), index, behind, "mean of the data", anatomical=False)
 
 
@@ -215,14 +215,14 @@ def mean_image(model: Any) -> FloatArray:
     return mean if preparation.scale is None else mean * preparation.scale
 
 
-def mean_grid(index: Grid, mean: FloatArray) -> Grid | None:
-    """Return grey values of the mean image; None if it is constant."""
-    low, high = float(mean.min()), float(mean.max())
+def grey_grid(index: Grid, values: FloatArray) -> Grid | None:
+    """Return grey values of an image whose voxels have numbers in a grid; None if it is constant."""
+    low, high = np.quantile(values, [0.005, 0.995])
     if not high > low:
         return None
-    # 0 is reserved for the outside
-    grey = np.concatenate([[0], 40 + np.round(215 * (mean - low) / (high - low))]).astype(np.uint8)
-    return replace(index, values=grey[index.values])
+    # 0 is reserved for the outside, and the darkest greys would look transparent on the page
+    grey = 40 + np.round(215 * np.clip((values - low) / (high - low), 0, 1))
+    return replace(index, values=np.concatenate([[0], grey]).astype(np.uint8)[index.values])
 
 
 @cache
@@ -262,12 +262,7 @@ def whole_grid(image: Any) -> Grid | None:
     values = np.asarray(image.dataobj, dtype=np.float32)[::step, ::step, ::step]
     affine = np.asarray(image.affine, dtype=np.float64) @ np.diag([step, step, step, 1.0])
     known = np.isfinite(values)
-    low, high = np.quantile(values[known], [0.005, 0.995]) if known.any() else (0.0, 0.0)
-    if not high > low:
-        return None
-    grey = np.where(known, 1 + np.round(254 * np.clip((values - low) / (high - low), 0, 1)), 0)
-    index = index_grid(np.argwhere(known), affine)
-    return replace(index, values=np.concatenate([[0], grey[known]]).astype(np.uint8)[index.values])
+    return grey_grid(index_grid(np.argwhere(known), affine), values[known])
 
 
 @dataclass(frozen=True, eq=False)
