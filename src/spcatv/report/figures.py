@@ -59,7 +59,9 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
             excess = np.abs(np.asarray(record.objectives) - record.objectives[-1]) / scale
             # the last value has distance 0, which a logarithmic axis cannot show
             shown = np.where(excess[:-1] > 0, excess[:-1], np.nan)
-            axes.plot(steps[:-1], shown, **line_style(k), label=component_name(*alike))
+            axes.plot(
+                steps[:-1], shown, **line_style(k), label=fmt.components([other + 1 for other in alike])
+            )
             slack = np.asarray(record.inexactness) / scale
             if len(slack):  # a joint fit records the objective only
                 dotted = line_style(k, linestyle=":", linewidth=1)
@@ -75,11 +77,6 @@ def plot_convergence(model: Any, *, components: Sequence[int] | None = None) -> 
         if axes.get_legend_handles_labels()[0] and len(chosen) > 1:
             axes.legend()
     return figure
-
-
-def component_name(*numbers: int) -> str:
-    """Return the name of components by their numbers from 0, such as "components 1, 3"."""
-    return f"component{'s' if len(numbers) > 1 else ''} {', '.join(str(k + 1) for k in numbers)}"
 
 
 def log_axis(axis: Any) -> None:
@@ -245,7 +242,7 @@ def plot_stability(stability: Any) -> Figure:
         upper.set_title("Agreement of resampled fits")
         for k, row in enumerate(frequency):
             kept = [100 * np.mean(row >= share) for share in shares]
-            lower.plot(100 * shares, kept, **line_style(k, marker=None), label=component_name(k))
+            lower.plot(100 * shares, kept, **line_style(k, marker=None), label=fmt.components([k + 1]))
             lower.plot(100 * shares[9::20], kept[9::20], **line_style(k, linestyle="none"))
         lower.set(xlabel="selected in at least this share of resamples (%)", ylabel="features (%)")
         lower.set_ylim(bottom=0)
@@ -296,7 +293,7 @@ def _plot_models(path: Any) -> Figure:
         upper, lower = figure.subplots(2, 1, sharex=True)
         for axes, table, text in ((upper, shares, "explained variance (%)"), (lower, zeros, "zeros (%)")):
             for k, column in enumerate(100 * table.T):
-                axes.plot(across[order], column, **line_style(k), label=component_name(k))
+                axes.plot(across[order], column, **line_style(k), label=fmt.components([k + 1]))
             axes.set_ylabel(text)
             if name == "alpha":
                 log_axis(axes.xaxis)

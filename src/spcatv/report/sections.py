@@ -279,9 +279,9 @@ def chosen_by(selection: Selection) -> str:
     least = selection.min_sparsity
     sparse = "sparse" if least is None else f"sparse (at least {fmt.percent(least, 2)} zeros)"
     rules = {
-        "one_se": "the sparsest setting as smooth as the one with the lowest held-out error whose explained "
-        "share is at most one standard error over the folds, and at most 5 %, below that of the best one; of "
-        "equally sparse ones the most stable",
+        "one_se": "the sparsest setting that is as smooth as the one with the lowest held-out error and "
+        "explains little less (at most one standard error over the folds, and at most 5 %; the most stable "
+        "one of equally sparse settings)",
         "error": "the setting with the lowest held-out error",
         "stability": "the setting that finds the same places on every fold most often (Dice index, corrected "
         "for chance)",
@@ -302,7 +302,7 @@ def _settings(columns: Mapping[str, Any]) -> dict[str, list[str]]:
     shown["held-out error"] = [fmt.number(error, 5) for error in errors]
     if (lowest := float(np.nanmin(errors))) > 0:
         shown["above the lowest"] = [fmt.percent(error / lowest - 1) for error in errors]
-    shown["Dice"] = [fmt.values(value) for value in columns["mean_dice"]]
+    shown["Dice"] = [fmt.fixed(value) for value in np.asarray(columns["mean_dice"], dtype=np.float64)]
     shown["zeros"] = [fmt.percent(share) for share in columns["mean_sparsity"]]
     return shown
 
@@ -334,12 +334,6 @@ def computation_section(inputs: ReportInputs, clusters: Sequence[Sequence[Cluste
         "These numbers describe the exactness of the computation. They do not show whether other samples "
         "have the same components."
     )
-    table = _summary(inputs, clusters)
-    return Section("The computation", text, table=table, id="computation", link="Computation")
-
-
-def _summary(inputs: ReportInputs, clusters: Sequence[Sequence[Cluster]]) -> SectionTable:
-    """Create the table with the figures of every component."""
     model, records = inputs.model, inputs.model.diagnostics_
     n_regions, regions = [len(found) for found in clusters], []
     n_heavy = [sum(cluster.share >= SMALLEST_REGION for cluster in found) for found in clusters]
@@ -368,7 +362,8 @@ def _summary(inputs: ReportInputs, clusters: Sequence[Sequence[Cluster]]) -> Sec
     )
     if n_heavy != n_regions:
         caption += f" Tiny regions hold less than {fmt.percent(SMALLEST_REGION, 1)} of a map's weight."
-    return component_table(caption, columns, id="summary-table")
+    table = component_table(caption, columns, id="summary-table")
+    return Section("The computation", text, table=table, id="computation", link="Computation")
 
 
 def _asked(share: float | None) -> str:
