@@ -153,7 +153,8 @@ def test_methods_of_images(volume, monkeypatch):
         "12 settings (alpha 0.01, 0.03, 0.1, 0.2, 0.4, 0.8; l1 ratio 0.1, 0.3) were compared by 5-fold",
         "repeated on 20 resamples",
         "Scores were related to age by Pearson’s and Spearman’s correlation.",
-        "Mean scores were compared between control and patient (Hedges’ g, Welch’s t). Two-sided p-values are from Welch’s",
+        "Mean scores were compared between control and patient (Hedges’ g, Welch’s t). Two-sided "
+        "p-values are from Welch’s test",
         "spca-tv ",
         ", report of 14 November 2023.",
     ):

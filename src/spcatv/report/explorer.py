@@ -16,8 +16,9 @@ from spcatv.estimator import SPCATV
 from spcatv.report.drawing import DIVERGING, colour_top, legend, packed_map
 from spcatv.report.formatting import SPACE, count, fixed, percent, python_arguments
 from spcatv.report.maps import views_of
-from spcatv.report.page import VIEWER_SCRIPTS, Report, render
+from spcatv.report.page import LAYERS, VIEWER_SCRIPTS, Report, render
 from spcatv.report.regions import noun_of
+from spcatv.report.sections import SectionTable
 from spcatv.selection import SPCATVCV
 from spcatv.selection.cross_validation import Exploration, explore_settings
 from spcatv.selection.rules import edge_of
@@ -176,6 +177,7 @@ def explorer_page(
         numbers=range(1, n_components + 1),
         labels=labels,
         views=views,
+        layers={"loading": LAYERS["loading"]},
         legend=legend(DIVERGING),
         measures=measures,
         rows=np.arange(n_settings).reshape(-1, len(labels["sparsity"])).tolist(),
@@ -183,7 +185,7 @@ def explorer_page(
         reason=f"{exploration.reason[:1].upper()}{exploration.reason[1:]}."
         + (f" It is the {edge} sparsity compared: values beyond it may suit better." if edge else ""),
         commands=ids,
-        star=best,
+        table=_table(settings, best, measures),
     )
     bits = 16 if exploration.components.size <= MOST_PRECISE else 8
     tops = [[colour_top(loading) for loading in loadings] for loadings in exploration.components]
@@ -208,17 +210,46 @@ def explorer_page(
     return render(page, views, data, template="explorer.html.j2", scripts=scripts, styles=styles)
 
 
+def _table(settings: Sequence[Any], best: int, measures: Sequence[dict[str, Any]]) -> SectionTable:
+    """Create the table of all settings."""
+    columns = {
+        "Sparsity": [f"{row['sparsity']:g}{' ★' * (number == best)}" for number, row in enumerate(settings)],
+        "Smoothness": [f"{row['smoothness']:g}" for row in settings],
+        **{measure["name"]: measure["texts"] for measure in measures},
+    }
+    return SectionTable("One row per setting; ★ is recommended.", columns, id="settings-table")
+
+
 def _measures(exploration: Exploration) -> list[dict[str, Any]]:
     """Return the figures of every setting as text, and as levels between 0 and 1 for the heat map."""
     found = [
-        ("held_out", "Held-out share", exploration.held_out),
-        ("explained", "Explained share", exploration.explained),
-        ("agreement", "Agreement of halves", exploration.agreement.mean(axis=1)),
+        (
+            "held_out",
+            "Held-out share",
+            exploration.held_out,
+            "Share of the sum of squares of held-out samples that the maps explain together, mean over the "
+            "folds of the cross-validation. The recommendation is based on it.",
+        ),
+        (
+            "explained",
+            "Explained share",
+            exploration.explained,
+            "The same of the samples of the fit. Its excess over the held-out share is fitted to chance.",
+        ),
+        (
+            "agreement",
+            "Agreement of halves",
+            exploration.agreement.mean(axis=1),
+            "Dice index of the maps of two random halves of the samples, corrected for chance, mean over "
+            "components and splits: 1 is equal, 0 is chance.",
+        ),
     ]
     if exploration.n_regions is not None:
-        found.append(("n_regions", "Regions", exploration.n_regions.sum(axis=1).astype(float)))
+        n_regions = exploration.n_regions.sum(axis=1).astype(float)
+        meaning = "Connected regions of one sign, of all components together."
+        found.append(("n_regions", "Regions", n_regions, meaning))
     measures = []
-    for key, name, values in found:
+    for key, name, values, meaning in found:
         # numbers of regions differ by orders of magnitude
         scale = np.log1p(values) if key == "n_regions" else values
         low, high = (np.nanmin(scale), np.nanmax(scale)) if np.isfinite(scale).any() else (0.0, 0.0)
@@ -228,7 +259,15 @@ def _measures(exploration: Exploration) -> list[dict[str, Any]]:
         short = [text.partition(SPACE)[0] for text in texts]  # the cells have no room for a unit
         unit = ", in %" if write is percent else ""
         measures.append(
-            {"key": key, "name": name, "unit": unit, "texts": texts, "short": short, "levels": levels}
+            {
+                "key": key,
+                "name": name,
+                "meaning": meaning,
+                "unit": unit,
+                "texts": texts,
+                "short": short,
+                "levels": levels,
+            }
         )
     return measures
 

@@ -42,10 +42,26 @@ from spcatv.report.views import View
 
 VIEWER_SCRIPTS = ("data.js", "volume.js", "surface.js", "flat.js", "viewers.js", "copy.js")
 SCRIPTS = (*VIEWER_SCRIPTS, "tabs.js", "main.js")
-# how the script describes a value, as a percentage or as a number
+# Maps of a component: their names in the chooser and in the legend, texts of their values, and colours.
 LAYERS = {
-    "frequency": "selected in {percent} of the resampled fits",
-    "consistency": "consistency of the sign {number}",
+    "loading": {
+        "choice": "the loadings",
+        "legend": "Loading",
+        "text": "loading {number}",
+        "colours": "diverging",
+    },
+    "frequency": {
+        "choice": "how often each is selected",
+        "legend": "Share of resampled fits",
+        "text": "selected in {percent} of the resampled fits",
+        "colours": "sequential",
+    },
+    "consistency": {
+        "choice": "how consistent its sign is",
+        "legend": "Consistency of the sign",
+        "text": "consistency of the sign {number}",
+        "colours": "sequential",
+    },
 }
 
 
@@ -181,6 +197,9 @@ def generate_report(
         methods_section(inputs, tests),
         sections.run_section(inputs),
     )
+    maps = {"loading": fitted.components_}
+    if stability is not None:
+        maps |= {"frequency": stability.selection_frequency, "consistency": stability.sign_consistency}
     page = SimpleNamespace(
         title=inputs.title,
         lead=sections.lead(inputs),
@@ -194,21 +213,20 @@ def generate_report(
         # the views in which a component is zero
         blank=[[not view.shown(row).any() for view in views] for row in fitted.components_],
         components=panels,
-        with_resamples=stability is not None,
+        layers={name: LAYERS[name] for name in maps},
         sections=[section for section in found if section is not None],
         is_penalised=fitted.alpha is not None,
         uses_dice=stability is not None or inputs.halves is not None,
     )
-    components = []
-    for loading, panel in zip(fitted.components_, panels, strict=True):
-        maps = {"loading": packed_map(loading)}
-        if stability is not None:
-            maps["frequency"] = packed_map(stability.selection_frequency[panel.number - 1])
-            maps["consistency"] = packed_map(stability.sign_consistency[panel.number - 1])
-        components.append({"maps": maps, "top": colour_top(loading) or 1.0, "peaks": panel.peaks})
-    return render(
-        page, views, {"top": shared_top(fitted.components_), "components": components}, layers=LAYERS
-    )
+    components = [
+        {
+            "maps": {name: packed_map(table[k]) for name, table in maps.items()},
+            "top": colour_top(loading) or 1.0,
+            "peaks": panels[k].peaks,
+        }
+        for k, loading in enumerate(fitted.components_)
+    ]
+    return render(page, views, {"top": shared_top(fitted.components_), "components": components})
 
 
 def render(
@@ -219,17 +237,16 @@ def render(
     template: str = "report.html.j2",
     scripts: Sequence[str] = SCRIPTS,
     styles: Sequence[str] = ("report.css",),
-    layers: dict[str, str] | None = None,
 ) -> Report:
     """Render a page; strings are escaped, and the policy admits the page's own script only.
 
-    The script draws from `data`, the `views`, and colours; `layers` are sentences about the values of maps.
+    The script draws from `data`, the `views`, and colours.
     """
     colours = {"diverging": DIVERGING, "sequential": SEQUENTIAL}
     data = {
         **data,
         "views": [view.payload() for view in views],
-        "layers": layers or {},
+        "layers": page.layers,
         "tables": {name: packed(colour_table(table)) for name, table in colours.items()},
         "legends": {name: legend(table) for name, table in colours.items()},
     }

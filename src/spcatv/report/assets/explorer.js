@@ -5,18 +5,9 @@ const COOL = [[247, 251, 255], [107, 174, 214]];
 
 async function start() {
   const page = document.documentElement;
-  const data = JSON.parse(document.getElementById("report-data").textContent);
+  const data = await readData();
   const query = (selector) => document.querySelector(selector);
-  page.classList.add("has-script");
-  document.querySelectorAll("[data-copy]").forEach(setUpCopy);
-  const tables = {};
-  for (const [name, table] of Object.entries(data.tables)) tables[name] = new Uint8Array(await unpackBytes(table));
-  const viewers = [];
-  for (const [number, view] of data.views.entries()) {
-    const root = query(`[data-view="${number}"]`);
-    const prepared = await VIEWERS[view.kind].prepare(view);
-    viewers.push(VIEWERS[view.kind].viewer(root, prepared, root.querySelector("output")));
-  }
+  const viewers = viewersIn(document, data);
   const sliders = ["sparsity", "smoothness"].map((name) => query(`[data-slider="${name}"]`));
   const cells = Array.from(document.querySelectorAll("[data-setting]"));
   const shared = query("[data-shared-scale]");
@@ -39,9 +30,9 @@ async function start() {
     const maps = { loading: await mapOf(chosen, component) };
     if (page.dataset.wanted !== wanted) return; // the sliders have moved on
     const top = shared.checked ? data.top : data.settings[chosen].tops[component] || data.top;
-    const layer = layerOf(data, maps, tables, "loading", top);
+    const layer = layerOf(data, maps, "loading", top);
     viewers.forEach((viewer) => viewer.show(layer));
-    showLegend(query(".picture"), layer, "loading", data.legends);
+    showLegend(query(".picture"), layer);
     page.dataset.shown = wanted;
   }
 

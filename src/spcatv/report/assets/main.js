@@ -1,31 +1,27 @@
 // Puts the viewers into the panels of the components.
 
-async function setUpPanel(panel, data, prepared, tables) {
+async function setUpPanel(panel, data) {
   const k = Number(panel.dataset.component);
   const component = data.components[k];
   const maps = {};
   for (const [kind, map] of Object.entries(component.maps)) maps[kind] = await unpackMap(map);
-  const viewers = prepared.map((view, number) => {
-    const root = panel.querySelector(`[data-view="${number}"]`);
-    return VIEWERS[view.kind].viewer(root, view, root.querySelector("output"));
-  });
+  const viewers = viewersIn(panel, data);
   const chooser = panel.querySelector("[data-layer]");
   const shared = panel.querySelector("[data-shared-scale]");
   const top = () => (shared.checked ? data.top : component.top);
 
   function show() {
-    const kind = chooser?.value || "loading";
-    const layer = layerOf(data, maps, tables, kind, top());
+    const layer = layerOf(data, maps, chooser?.value || "loading", top());
     viewers.forEach((viewer) => viewer.show(layer));
-    showLegend(panel, layer, kind, data.legends);
+    showLegend(panel, layer);
   }
 
-  let first = prepared[0];
+  let first = data.prepared[0];
   const thumbnail = document.querySelector(`[data-thumbnail="${k}"]`);
 
   function showThumbnail() {
     thumbnail.getContext("2d").clearRect(0, 0, thumbnail.width, thumbnail.height);
-    const layer = layerOf(data, maps, tables, "loading", top());
+    const layer = layerOf(data, maps, "loading", top());
     VIEWERS[first.kind].thumbnail(thumbnail, first, layer, component.peaks);
   }
 
@@ -40,7 +36,7 @@ async function setUpPanel(panel, data, prepared, tables) {
   }
   show();
   // the thumbnail is of the view that holds the heaviest region
-  first = prepared[Math.max(0, viewers.findIndex((viewer) => viewer.goTo(component.peaks[0])))];
+  first = data.prepared[Math.max(0, viewers.findIndex((viewer) => viewer.goTo(component.peaks[0])))];
   showThumbnail();
   // every view starts at the heaviest region that it holds
   viewers.forEach((viewer) => component.peaks.some((feature) => viewer.goTo(feature)));
@@ -63,18 +59,11 @@ function setUpScales(redraw) {
 }
 
 async function start() {
-  const data = JSON.parse(document.getElementById("report-data").textContent);
-  document.documentElement.classList.add("has-script");
+  const reading = readData();
   document.querySelectorAll("[data-tabs]").forEach(setUpTabs);
-  document.querySelectorAll("[data-copy]").forEach(setUpCopy);
-  const tables = {};
-  for (const [name, table] of Object.entries(data.tables)) tables[name] = new Uint8Array(await unpackBytes(table));
-  const prepared = [];
-  for (const view of data.views) prepared.push(await VIEWERS[view.kind].prepare(view));
+  const data = await reading;
   const redraws = [];
-  for (const panel of document.querySelectorAll("[data-component]")) {
-    redraws.push(await setUpPanel(panel, data, prepared, tables));
-  }
+  for (const panel of document.querySelectorAll("[data-component]")) redraws.push(await setUpPanel(panel, data));
   setUpScales(() => redraws.forEach((redraw) => redraw()));
   document.documentElement.dataset.ready = "true";
 }
