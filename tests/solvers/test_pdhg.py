@@ -90,17 +90,17 @@ def test_the_state_is_kept_for_the_next_problem():
     with pytest.raises(RuntimeError, match="no problem has been solved yet"):
         solver.dual()
     goal = 1e-8 * problem.scale()
-    first = solver.solve(problem, goal, 10_000)
+    first = solver.step(problem, goal, max_iter=10_000, slack=1.0)
     assert first.n_iter > 0
-    assert solver.solve(problem, goal, 10_000).n_iter == 0
+    assert solver.step(problem, goal, max_iter=10_000, slack=1.0).n_iter == 0
     solver.restart()
     # from zero, but with the step sizes that were found
-    assert solver.solve(problem, goal, 10_000).n_iter > 0
+    assert solver.step(problem, goal, max_iter=10_000, slack=1.0).n_iter > 0
 
 
 def test_a_share_of_the_first_gap_is_enough_if_requested():
     problem = _problem()
-    rough = PrimalDualSolver(np.float64).solve(problem, 1e-12, 10_000, reduction=0.1)
+    rough = PrimalDualSolver(np.float64).step(problem, 1e-12, 0.1, max_iter=10_000, slack=1.0)
     assert rough.status is Status.CONVERGED
     assert 1e-12 < rough.gap <= 0.1 * rough.trace[0].gap
 
@@ -116,7 +116,8 @@ def test_slack_accepts_a_gap_that_float64_finds_a_little_larger():
     easy = _problem()
     problem = HarshProblem(easy.y, easy.structure, l1=0.3, tv=0.7)
     for slack, success in ((2.0, True), (1.0, False)):
-        answer = PrimalDualSolver(np.float32).solve(problem, 1e-6 * problem.scale(), 400, slack=slack)
+        solver = PrimalDualSolver(np.float32)
+        answer = solver.step(problem, 1e-6 * problem.scale(), max_iter=400, slack=slack)
         assert answer.status.success is success
 
 

@@ -89,123 +89,6 @@ class CertifiedLoading:
         return cls(certificate, judgement.value, judgement.gap, n_iter)
 
 
-class PrimalDual:
-    """A primal-dual iteration that can be stopped, given another y, and continued.
-
-    The y of the problem is the first target. The state has precision `dtype`; a penalty without a compiled
-    kernel is always computed in float64. `tau` is the primal step of the next iterations.
-    """
-
-    def __init__(self, problem: LoadingProblem, dtype: npt.DTypeLike) -> None:
-        terms = LoadingTerms(problem.tv, problem.l1, problem.positive, problem.structured_penalty)
-        self.tau = FIRST_TAU
-        make = workspace_on_gpu if on_gpu(problem.y) else workspace_for
-        self._workspace: Workspace = make(problem.structure, terms, dtype)
-        self._weights = problem.tv, problem.l1
-        self._feasible = True
-        self._lowest_tau = 0.0  # tau does not fall below this, from run to run
-        # whether the better candidate is the minimiser w of the dual point rather than the iterate v
-        self._use_minimizer = False
-        self.set_target(problem)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the state."""
-        return self._workspace.dtype
-
-    def set_target(self, problem: LoadingProblem) -> None:
-        """Continue with the y and the weights of another problem, from the state reached so far."""
-        if (problem.tv, problem.l1) != self._weights:
-            self._weights = problem.tv, problem.l1
-            self._workspace.set_weights(problem.tv, problem.l1)
-        self._workspace.set_target(problem.y)
-        # sigma tau times this is 1
-        self._curvature = problem.tv * problem.structure.norm_squared()
-        self._scale = problem.scale()
-
-    def set_state(self, v: FloatArray, dual: FloatArray, *, feasible: bool) -> None:
-        """Continue from v and a dual variable, feasible or not, with the step sizes found so far."""
-        self._workspace.set_state(v, dual)
-        self._feasible = feasible
-        self._lowest_tau = 0.0
-
-    def clear(self) -> None:
-        """Continue from zero."""
-        self._workspace.clear()
-        self._feasible = True
-        self._lowest_tau = 0.0
-
-    def dual(self) -> FloatArray:
-        """Return the dual variable, shape (n_rows,); feasible after `certificate`."""
-        return self._workspace.get_dual()
-
-    def certificate(self, problem: LoadingProblem) -> Certificate:
-        """Return the loading vector that `run` ended with and its certificate, in float64."""
-        shares = self._workspace.exact_shares(self._use_minimizer)
-        v = self._workspace.get_w() if self._use_minimizer else self._workspace.get_v()
-        forbidden = problem.positive and bool((v < 0).any())
-        return Certificate(
-            v=v,
-            pull=shares.pull,
-            penalty=np.inf if forbidden else shares.structured_value + problem.l1 * absolute_sum(v),
-            structured_gap=np.inf if forbidden else shares.structured_gap,
-            conjugate=shares.conjugate,
-        )
-
-    def run(
-        self, tol: float, max_iter: int, *, reduction: float = 0.0
-    ) -> tuple[Status, tuple[TracePoint, ...]]:
-        """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``.
-
-        Returns how it ended, and every look at the gap, in the working precision.
-        """
-        started = time.perf_counter()
-        balance = _Balance(self.tau, self._lowest_tau)
-        patience = PATIENCE[self.dtype]
-        trace: list[TracePoint] = []
-        best, last_progress, n_iter = np.inf, 0, 0
-        status: Status | None = None
-        if not self._feasible and max_iter > 0:
-            # a look needs a feasible dual variable, which every iteration ends with
-            n_iter += self._advance(1)
-        while status is None:
-            shares = self._workspace.gap_shares()
-            gap = min(shares.gap_v, shares.gap_w)
-            value = self._scale + (-shares.w_squared - shares.conjugate) + gap
-            trace.append(TracePoint(n_iter, value, gap, time.perf_counter() - started))
-            if not np.isfinite(gap):
-                raise SolverError(
-                    f"pdhg: the gap became {gap} at iteration {n_iter} (tau {self.tau:.3g}, "
-                    f"dtype {self.dtype}); the input is too large or too small for this precision"
-                )
-            if len(trace) == 1:
-                tol = max(tol, reduction * gap)
-            if gap < PROGRESS * best:
-                best, last_progress = gap, len(trace)
-            if gap <= tol:
-                status = Status.CONVERGED
-            elif n_iter >= max_iter:
-                status = Status.MAX_ITER
-            elif len(trace) - last_progress >= patience:
-                status = Status.STALLED
-            else:
-                self.tau, self._lowest_tau = balance.update(n_iter, shares)
-                # a run that ends at a share of its first gap is too short for long pauses
-                far = reduction == 0 and gap > FAR_AWAY * tol
-                pause = ITERATIONS_FAR_AWAY if far else ITERATIONS_PER_LOOK
-                n_iter += self._advance(min(pause, max_iter - n_iter))
-        self._use_minimizer = bool(shares.gap_w <= shares.gap_v)
-        return status, tuple(trace)
-
-    def _advance(self, n_iter: int) -> int:
-        sigma = 1.0 / (self.tau * self._curvature)
-        if n_iter > 1:
-            self._workspace.advance(n_iter - 1, StepSizes(self.tau, sigma, RELAXATION))
-        self._workspace.advance(1, StepSizes(self.tau, sigma, 1.0))
-        self._feasible = True
-        return n_iter
-
-
 class _Balance:
     """Steers tau so that the dual and the primal share of the gap fall together, and fast."""
 
@@ -249,13 +132,16 @@ class _Balance:
 class PrimalDualSolver:
     """Primal-dual iteration with its fallbacks, which keeps its state from one problem to the next.
 
-    It begins in precision `dtype`; float32 gives way to float64 once its digits run out.
+    All problems have the same structure and penalty. The iteration begins in precision `dtype`; float32 gives
+    way to float64 once its digits run out. A penalty without a compiled kernel is always computed in float64.
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._dtype: np.dtype[Any] = np.dtype(dtype)
         self._tau = FIRST_TAU
-        self._iteration: PrimalDual | None = None
+        self._lowest_tau = 0.0  # tau does not fall below this, from problem to problem
+        self._workspace: Workspace | None = None
+        self._weights: tuple[float, float] | None = None  # those of the workspace
         # v, the dual variable and whether it is feasible; None: the next problem starts from the last state
         self._start: tuple[FloatArray, FloatArray, bool] | None = None
 
@@ -263,9 +149,9 @@ class PrimalDualSolver:
         """Return the dual variable that certifies the last answer, shape (n_rows,)."""
         if self._start is not None:
             return self._start[1]
-        if self._iteration is None:
+        if self._workspace is None:
             raise RuntimeError("no problem has been solved yet")
-        return self._iteration.dual()
+        return self._workspace.get_dual()
 
     def restart_from(
         self, v: FloatArray, dual: FloatArray, *, tau: float | None = None, feasible: bool = False
@@ -276,9 +162,9 @@ class PrimalDualSolver:
 
     def restart(self) -> None:
         """Start the next problem from zero, with the step sizes found so far."""
-        self._start = None
-        if self._iteration is not None:
-            self._iteration.clear()
+        self._start, self._lowest_tau = None, 0.0
+        if self._workspace is not None:
+            self._workspace.clear()
 
     def steps(self) -> tuple[float, str]:
         """Return the primal step, and the precision."""
@@ -288,31 +174,27 @@ class PrimalDualSolver:
         """Continue with this primal step and precision."""
         self._tau, self._dtype = steps[0], np.dtype(steps[1])
 
-    def step(self, problem: LoadingProblem, tol: float, reduction: float = 0.0) -> CertifiedLoading:
-        """Solve one of a sequence of problems from the last state; the gap is confirmed in float64."""
-        return self.solve(problem, tol, MAX_ITER, reduction=reduction, slack=PRECISION_SLACK)
-
-    def solve(
+    def step(
         self,
         problem: LoadingProblem,
         tol: float,
-        max_iter: int,
-        *,
         reduction: float = 0.0,
-        slack: float = 1.0,
+        *,
+        max_iter: int = MAX_ITER,
+        slack: float = PRECISION_SLACK,
     ) -> CertifiedLoading:
         """Solve a problem from the last state, to the absolute gap `tol`.
 
-        The problem has the structure of all problems before it. `max_iter` counts the iterations of all
-        stages. The solver stops at the share `reduction` of the gap at the start if that is larger than
-        `tol`. The gap in float64 may exceed that in the working precision by the factor `slack`.
+        `max_iter` limits the iterations of all stages together. The solver stops at the share `reduction` of
+        the first gap if that is larger than `tol`. The gap in float64 may exceed that in the working
+        precision by the factor `slack`.
         """
         if not problem.has_structure:
             return self._closed_form(problem)
         started = time.perf_counter()
         answer = self._iterate(problem, tol, max_iter, reduction, slack)
         if not answer.status.success and self._dtype == np.float32 and answer.n_iter < max_iter:
-            self._use_float64(answer.certificate.v, self.dual())
+            self._use_float64(answer.v, self.dual())
             seconds = time.perf_counter() - started
             again = self._iterate(problem, tol, max_iter - answer.n_iter, 0.0, slack)
             answer = _joined(answer, again, seconds)
@@ -332,16 +214,17 @@ class PrimalDualSolver:
         self, problem: LoadingProblem, tol: float, max_iter: int, reduction: float, slack: float
     ) -> CertifiedLoading:
         """Iterate in the present precision, or in float64 if the numbers do not fit into float32."""
-        iteration = self._prepared(problem)
+        workspace, feasible = self._prepared(problem)
+        first_tau = self._tau
         try:
-            status, trace = iteration.run(tol, max_iter, reduction=reduction)
+            status, trace, use_minimizer = self._run(workspace, problem, tol, max_iter, reduction, feasible)
         except SolverError:
             if self._dtype == np.float64:
                 raise
+            self._tau = first_tau
             self._use_float64(np.zeros(problem.y.size), np.zeros(problem.structure.n_rows))
             return self._iterate(problem, tol, max_iter, reduction, slack)
-        self._tau = iteration.tau
-        certificate = iteration.certificate(problem)
+        certificate = _certificate(workspace, problem, use_minimizer)
         judgement = problem.judge(certificate)
         goal = max(tol, reduction * trace[0].gap)
         if judgement.gap <= goal:
@@ -351,24 +234,79 @@ class PrimalDualSolver:
             status = Status.STALLED
         # the last look was in the working precision: this is its gap in float64
         last = replace(trace[-1], value=judgement.value, gap=judgement.gap)
-        n_iter, trace = last.iteration, (*trace[:-1], last)
-        return CertifiedLoading(certificate, judgement.value, judgement.gap, n_iter, status, trace)
+        n_iter, points = last.iteration, (*trace[:-1], last)
+        return CertifiedLoading(certificate, judgement.value, judgement.gap, n_iter, status, points)
 
-    def _prepared(self, problem: LoadingProblem) -> PrimalDual:
+    def _prepared(self, problem: LoadingProblem) -> tuple[Workspace, bool]:
+        """Return a workspace with the problem and the start, and whether its dual variable is feasible."""
         smallest, largest = SINGLE_PRECISION_SCALES
         if not smallest <= (problem.scale() or 1.0) <= largest or max(problem.tv, problem.l1) > largest:
             self._dtype = np.dtype(np.float64)
-        if self._iteration is None or self._iteration.dtype != self._dtype:
-            self._iteration = PrimalDual(problem, self._dtype)
-            self._dtype = self._iteration.dtype
-        else:
-            self._iteration.set_target(problem)
-        self._iteration.tau = self._tau
+        weights = problem.tv, problem.l1
+        if self._workspace is None or self._workspace.dtype != self._dtype:
+            terms = LoadingTerms(*weights, problem.positive, problem.structured_penalty)
+            make = workspace_on_gpu if on_gpu(problem.y) else workspace_for
+            self._workspace = make(problem.structure, terms, self._dtype)
+            self._dtype, self._lowest_tau = self._workspace.dtype, 0.0
+        elif weights != self._weights:
+            self._workspace.set_weights(*weights)
+        self._weights = weights
+        self._workspace.set_target(problem.y)
+        feasible = True
         if self._start is not None:
             v, dual, feasible = self._start
-            self._iteration.set_state(v, dual, feasible=feasible)
-            self._start = None
-        return self._iteration
+            self._workspace.set_state(v, dual)
+            self._start, self._lowest_tau = None, 0.0
+        return self._workspace, feasible
+
+    def _run(
+        self,
+        workspace: Workspace,
+        problem: LoadingProblem,
+        tol: float,
+        max_iter: int,
+        reduction: float,
+        feasible: bool,
+    ) -> tuple[Status, list[TracePoint], bool]:
+        """Iterate until the exact gap is at most ``max(tol, reduction * first gap)``.
+
+        Returns how it ended, every look at the gap in the working precision, and whether the minimiser w of
+        the dual point is better than the iterate v.
+        """
+        started, scale = time.perf_counter(), problem.scale()
+        curvature = problem.tv * problem.structure.norm_squared()
+        balance = _Balance(self._tau, self._lowest_tau)
+        trace: list[TracePoint] = []
+        best, last_progress, n_iter = np.inf, 0, 0
+        if not feasible:
+            # a look needs a feasible dual variable, which every iteration ends with
+            n_iter += _advance(workspace, 1, self._tau, curvature)
+        while True:
+            shares = workspace.gap_shares()
+            gap = min(shares.gap_v, shares.gap_w)
+            value = scale + (-shares.w_squared - shares.conjugate) + gap
+            trace.append(TracePoint(n_iter, value, gap, time.perf_counter() - started))
+            if not np.isfinite(gap):
+                raise SolverError(
+                    f"pdhg: the gap became {gap} at iteration {n_iter} (tau {self._tau:.3g}, "
+                    f"dtype {self._dtype}); the input is too large or too small for this precision"
+                )
+            if len(trace) == 1:
+                tol = max(tol, reduction * gap)
+            if gap < PROGRESS * best:
+                best, last_progress = gap, len(trace)
+            use_minimizer = bool(shares.gap_w <= shares.gap_v)
+            if gap <= tol:
+                return Status.CONVERGED, trace, use_minimizer
+            if n_iter >= max_iter:
+                return Status.MAX_ITER, trace, use_minimizer
+            if len(trace) - last_progress >= PATIENCE[self._dtype]:
+                return Status.STALLED, trace, use_minimizer
+            self._tau, self._lowest_tau = balance.update(n_iter, shares)
+            # a run that ends at a share of its first gap is too short for long pauses
+            far = reduction == 0 and gap > FAR_AWAY * tol
+            pause = ITERATIONS_FAR_AWAY if far else ITERATIONS_PER_LOOK
+            n_iter += _advance(workspace, min(pause, max_iter - n_iter), self._tau, curvature)
 
     def _use_float64(self, v: FloatArray, dual: FloatArray) -> None:
         self._dtype = np.dtype(np.float64)
@@ -385,16 +323,36 @@ class PrimalDualSolver:
             max_iter=max_iter - stalled.n_iter,
             alpha0=to_host(self.dual()),
         )
-        certificate, value, gap = stalled.certificate, stalled.value, stalled.gap
-        if other.gap < gap:
+        further = replace(stalled, n_iter=other.n_iter, status=other.status, detail=other.detail)
+        if other.gap < stalled.gap:
             self._start = (other.v, other.alpha, True)
             certificate = problem.certificate(other.v, other.alpha)
             judgement = problem.judge(certificate)
-            value, gap = judgement.value, judgement.gap
-        further = CertifiedLoading(
-            certificate, value, gap, other.n_iter, other.status, other.trace, other.detail
-        )
-        return _joined(stalled, further, seconds)
+            further = replace(further, certificate=certificate, value=judgement.value, gap=judgement.gap)
+        return _joined(stalled, replace(further, trace=other.trace), seconds)
+
+
+def _advance(workspace: Workspace, n_iter: int, tau: float, curvature: float) -> int:
+    """Do iterations, the last of them without relaxation; `curvature` is ``c ||A||^2``."""
+    sigma = 1.0 / (tau * curvature)
+    if n_iter > 1:
+        workspace.advance(n_iter - 1, StepSizes(tau, sigma, RELAXATION))
+    workspace.advance(1, StepSizes(tau, sigma, 1.0))
+    return n_iter
+
+
+def _certificate(workspace: Workspace, problem: LoadingProblem, use_minimizer: bool) -> Certificate:
+    """Return the iterate v, or the minimiser w of the last look, with its certificate in float64."""
+    shares = workspace.exact_shares(use_minimizer)
+    v = workspace.get_w() if use_minimizer else workspace.get_v()
+    forbidden = problem.positive and bool((v < 0).any())
+    return Certificate(
+        v=v,
+        pull=shares.pull,
+        penalty=np.inf if forbidden else shares.structured_value + problem.l1 * absolute_sum(v),
+        structured_gap=np.inf if forbidden else shares.structured_gap,
+        conjugate=shares.conjugate,
+    )
 
 
 def _joined(first: CertifiedLoading, second: CertifiedLoading, seconds: float) -> CertifiedLoading:
@@ -430,10 +388,10 @@ def pdhg(
         dual = np.zeros(problem.structure.n_rows) if alpha0 is None else problem.feasible(alpha0)
         solver.restart_from(v, dual, feasible=True)
     scale = problem.scale()
-    answer = solver.solve(problem, tol * scale, max_iter)
+    answer = solver.step(problem, tol * scale, max_iter=max_iter, slack=1.0)
     gap = answer.gap
     return Solution(
-        v=answer.certificate.v,
+        v=answer.v,
         alpha=solver.dual(),
         value=answer.value,
         gap=gap,
