@@ -48,7 +48,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, lanes.vector)
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     """Return a pointer to an entry of a one-dimensional contiguous array."""
     data = make_array(array_type)(context, builder, array).data
     return cgutils.gep(builder, data, index, inbounds=True)
@@ -68,7 +68,7 @@ def _load_code(array: Any, lanes: Lanes) -> Any:
     narrow = ir.VectorType(Lanes(array.dtype).element, lanes.count)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *arguments[:2])
+        pointer = address(context, builder, signature.args[0], *arguments[:2])
         values = _load_vector(builder, pointer, narrow, array.dtype.bitwidth // 8)
         return _widened(builder, values, array.dtype, lanes)
 
@@ -109,9 +109,9 @@ def gather_as(typing_context: Any, array: Any, indices: Any, at: Any, like: Any)
         values = ir.Constant(narrow, ir.Undefined)
         for lane in range(lanes.count):
             position = builder.add(arguments[2], ir.Constant(arguments[2].type, lane))
-            pointer = _address(context, builder, indices, arguments[1], position)
+            pointer = address(context, builder, indices, arguments[1], position)
             index = builder.zext(builder.load(pointer), ir.IntType(64))
-            entry = builder.load(_address(context, builder, array, arguments[0], index))
+            entry = builder.load(address(context, builder, array, arguments[0], index))
             values = builder.insert_element(values, entry, ir.IntType(32)(lane))
         return _widened(builder, values, array.dtype, lanes)
 
@@ -124,7 +124,7 @@ def store(typing_context: Any, array: Any, index: Any, values: Any) -> Any:
     narrow = ir.VectorType(Lanes(array.dtype).element, values.count)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[0], *arguments[:2])
+        pointer = address(context, builder, signature.args[0], *arguments[:2])
         rounded = arguments[2] if array.dtype == values.dtype else builder.fptrunc(arguments[2], narrow)
         typed = builder.bitcast(pointer, narrow.as_pointer())
         builder.store(rounded, typed, align=array.dtype.bitwidth // 8)
@@ -138,7 +138,7 @@ def keep_where(typing_context: Any, values: Any, flags: Any, index: Any, bit: An
     """`values` where ``flags[index + lane]`` has the bit (a literal or variable uint8 mask), else 0."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _address(context, builder, signature.args[1], arguments[1], arguments[2])
+        pointer = address(context, builder, signature.args[1], arguments[1], arguments[2])
         bytes_type = ir.VectorType(ir.IntType(8), values.count)
         found = _load_vector(builder, pointer, bytes_type, 1)
         mask = _splat(builder, builder.trunc(arguments[3], ir.IntType(8)), bytes_type)

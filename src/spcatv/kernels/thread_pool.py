@@ -22,10 +22,10 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from spcatv._util.threads import CORES, threads_for, users_of_cores
 from spcatv.kernels.compiled import CAREFUL_MATH, FAST_MATH, OPTIONS, compiled, inlined_kernel, kernel
+from spcatv.kernels.simd import address
 
 Marks = npt.NDArray[np.int64]
 
@@ -36,8 +36,9 @@ SPINS = 2000
 # After `SPINS` reads without work a thread gives way this many times, naps this many times (in microseconds)
 # and falls asleep.
 YIELDS, NAPS, NAP_MICROSECONDS = 200, 200 if os.name == "posix" else 0, 50
-# Function of the operating system that gives way to other threads.
-YIELD = "SwitchToThread" if os.name == "nt" else "sched_yield"
+# Functions of the operating system: give way to other threads, and sleep for some microseconds.
+_give_way = types.ExternalFunction("SwitchToThread" if os.name == "nt" else "sched_yield", types.int32())
+_nap = types.ExternalFunction("usleep", types.int32(types.uint32))
 # Largest number of threads of the pool.
 MOST_THREADS = 256
 # Give a thread at least this many entries of a vector.
@@ -52,16 +53,12 @@ FUNCTION, ARGUMENTS, N_THREADS, STAY_AWAKE = 0, 1, 2, 8
 REQUESTED, DONE, AWAKE = 0, 8, 9
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    return cgutils.gep(builder, make_array(array_type)(context, builder, array).data, index)
-
-
 @intrinsic
 def set_mark(typing_context: Any, marks: Any, index: Any, value: Any) -> Any:
     """``marks[index] = value``; a thread that reads it also sees everything written before."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], *arguments[:2])
+        pointer = address(context, builder, signature.args[0], *arguments[:2])
         builder.store_atomic(arguments[2], pointer, "seq_cst", 8)
         return context.get_dummy_value()
 
@@ -73,35 +70,10 @@ def get_mark(typing_context: Any, marks: Any, index: Any) -> Any:
     """``marks[index]``, read again at every call."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], *arguments)
+        pointer = address(context, builder, signature.args[0], *arguments)
         return builder.load_atomic(pointer, "seq_cst", 8, typ=ir.IntType(64))
 
     return types.int64(marks, types.intp), codegen
-
-
-def _system_call(builder: Any, name: str, *arguments: Any) -> None:
-    function_type = ir.FunctionType(ir.IntType(32), [argument.type for argument in arguments])
-    builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)
-
-
-@intrinsic
-def _give_way(typing_context: Any) -> Any:
-    """Give way to other threads of the machine."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _system_call(builder, YIELD)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
-@intrinsic
-def _nap(typing_context: Any, microseconds: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _system_call(builder, "usleep", builder.trunc(arguments[0], ir.IntType(32)))
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
 
 
 def make_marks(n_threads: int) -> Marks:
@@ -116,13 +88,19 @@ def arrive(marks: Any, number: int, mark: int) -> None:
 
 
 @inlined_kernel
-def wait_for(marks: Any, number: int, mark: int) -> None:
-    """Wait until a mark is high enough."""
+def _wait_at(cells: Any, index: int, value: int) -> None:
+    """Wait until a cell has risen to a value."""
     spins = 0
-    while get_mark(marks, number * APART) < mark:
+    while get_mark(cells, index) < value:
         spins += 1
         if spins > SPINS:
             _give_way()
+
+
+@inlined_kernel
+def wait_for(marks: Any, number: int, mark: int) -> None:
+    """Wait until a mark is high enough."""
+    _wait_at(marks, number * APART, mark)
 
 
 @inlined_kernel
@@ -189,11 +167,7 @@ def _run_all(addresses: Any, n_threads: int, board: Any) -> None:
         set_mark(board, number * APART + REQUESTED, board[number * APART + REQUESTED] + 1)
     _call(share, place, 0, n_threads)
     for number in range(1, n_threads):
-        spins = 0
-        while get_mark(board, number * APART + DONE) != board[number * APART + REQUESTED]:
-            spins += 1
-            if spins > SPINS:
-                _give_way()
+        _wait_at(board, number * APART + DONE, board[number * APART + REQUESTED])
 
 
 def _shared(function: Callable[..., None], fast_math: set[str]) -> Any:
