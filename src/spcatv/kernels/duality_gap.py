@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.devices import on_gpu
-from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.compiled import careful_kernel
-from spcatv.kernels.cuda import workspaces as cuda
 from spcatv.kernels.thread_pool import careful_shared_kernel, own_range, run_on_ranges
 from spcatv.kernels.vectors import SUMMED, summed_over_pieces
 from spcatv.structure import Structure
@@ -28,33 +26,24 @@ def project_groups(group_ptr: Any, radius: float, dual: Any) -> None:
             dual[r] *= factor
 
 
-def structured_value(structure: Structure, v: FloatArray, ball: DualBall) -> float:
-    """``h(Av)``, in one pass."""
-    if on_gpu(v):
-        return cuda.structured_value(structure, v, ball)
-    return structured_shares(structure, v, None, ball)[0]
-
-
 def structured_shares(
-    structure: Structure, v: FloatArray, dual: FloatArray | None, ball: DualBall
-) -> tuple[float, float, float]:
-    """``h(Av)``, ``h(Av) + h*(dual) - dual'Av`` and the largest group norm of the dual variable, if given."""
-    matrix = structure.matrix
-    rows = matrix.indptr, matrix.indices, matrix.data
-    return structured_sums(structure.group_ptr, rows, v, dual, ball.value_factors())
-
-
-def structured_sums(
-    group_ptr: IntArray,
-    rows: tuple[Array, Array, Array],
+    structure: Structure,
     v: FloatArray,
     dual: FloatArray | None,
-    numbers: tuple[float, ...],
+    ball: DualBall,
+    rows: tuple[Array, Array, Array] | None = None,
 ) -> tuple[float, float, float]:
-    """`structured_shares` for an operator in compressed rows; only ``h(Av)`` without a dual variable."""
-    n_groups = len(group_ptr) - 1
+    """``h(Av)``, ``h(Av) + h*(dual) - dual'Av`` and the largest group norm of the dual variable, if given.
+
+    `rows` is the operator in compressed rows, if it is not to be that of the structure in float64.
+    """
+    if rows is None:
+        matrix = structure.matrix
+        rows = matrix.indptr, matrix.indices, matrix.data
+    n_groups = structure.n_groups
     sums = np.zeros((-(-n_groups // SUMMED), 3))
-    run_on_ranges(_structured_sums, (group_ptr, rows, v, dual, numbers, sums), n_groups, cut=SUMMED)
+    arguments = structure.group_ptr, rows, v, dual, ball.value_factors(), sums
+    run_on_ranges(_structured_sums, arguments, n_groups, cut=SUMMED)
     value, slack, _ = sums.sum(axis=0).tolist()
     return value, slack, float(np.sqrt(sums[:, 2].max(initial=0.0)))
 

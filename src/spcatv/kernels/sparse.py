@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.compiled_workspace import CompiledWorkspace
-from spcatv.kernels.duality_gap import project_groups, structured_sums
+from spcatv.kernels.duality_gap import project_groups, structured_shares
 from spcatv.kernels.workspace import CPUWorkspace, LoadingTerms, StepSizes
 from spcatv.structure import Structure
 
@@ -94,11 +94,9 @@ class SparseWorkspace(CompiledWorkspace, CPUWorkspace):
         return _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
 
     def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
-        rows, dual, numbers = self._rows, self._dual.astype(dtype, copy=False), self._ball.value_factors()
-        if dtype != self._dtype:
-            rows = _csr_parts(self._structure.matrix, dtype)
-        vectors = (x.astype(dtype, copy=False) for x in (self._v, self._w))
-        of_v, of_w = (structured_sums(self._group_ptr, rows, x, dual, numbers) for x in vectors)
+        rows = self._rows if dtype == self._dtype else None
+        v, w, dual = (x.astype(dtype, copy=False) for x in (self._v, self._w, self._dual))
+        of_v, of_w = (structured_shares(self._structure, x, dual, self._ball, rows) for x in (v, w))
         return (of_v[1], of_w[1], of_v[0], of_w[0])[:n_sums]
 
     def _project(self) -> None:

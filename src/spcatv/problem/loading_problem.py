@@ -11,18 +11,17 @@ and h is a structured penalty: "tv", ``h(z) = sum_g ||z_g||_2``, "graphnet", ``h
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from spcatv._util.devices import as_vector, beside, frozen, on_gpu, to_host
 from spcatv._util.types import FloatArray
-from spcatv.kernels.cuda.workspaces import adjoint
+from spcatv.kernels.cuda.workspaces import exact_shares_on_gpu
 from spcatv.kernels.duality_gap import smooth_shares
 from spcatv.kernels.vectors import clipped, squared_length
 from spcatv.problem.composite import CompositeProblem, ElasticNet, GapKind
-from spcatv.problem.penalties import Penalty, as_penalty
+from spcatv.problem.penalties import GraphNet, Penalty, as_penalty
 from spcatv.structure import Structure
 from spcatv.structure.penalty import StructuredPenalty
 
@@ -201,7 +200,8 @@ class LoadingProblem(CompositeProblem):
     def _pull_at(self, alpha: npt.ArrayLike) -> FloatArray:
         """``c A'alpha`` where y lies."""
         if on_gpu(alpha) and self.has_structure:
-            return self.tv * adjoint(self.structure, cast(Any, alpha))
+            # without a bound: the dual variable is not projected
+            return self.tv * exact_shares_on_gpu(self.structure, GraphNet(), dual=alpha).pull
         return beside(self.dual_pull(self._checked_dual(alpha)), self.y)
 
     def certificate(self, v: npt.ArrayLike, alpha: npt.ArrayLike) -> Certificate:

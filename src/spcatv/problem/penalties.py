@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from spcatv._util import parameters
+from spcatv._util.devices import on_gpu
 from spcatv._util.types import FloatArray
-from spcatv.kernels.duality_gap import project_groups, structured_shares, structured_value
+from spcatv.kernels.cuda.workspaces import exact_shares_on_gpu
+from spcatv.kernels.duality_gap import project_groups, structured_shares
 from spcatv.structure import Structure
 from spcatv.structure.penalty import FEASIBILITY_SLACK, DualBall, StructuredPenalty
 
@@ -112,7 +114,9 @@ class BallPenalty(StructuredPenalty):
 
     def value_at(self, structure: Structure, v: FloatArray) -> float:
         """``h(Av)``, in one compiled pass."""
-        return structured_value(structure, v, self.ball)
+        if on_gpu(v):
+            return exact_shares_on_gpu(structure, self, v=v).structured_value
+        return structured_shares(structure, v, None, self.ball)[0]
 
     def value_and_slack(self, structure: Structure, v: FloatArray, dual: FloatArray) -> tuple[float, float]:
         """``h(Av)`` and the slack, in one compiled pass."""

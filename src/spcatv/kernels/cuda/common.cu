@@ -80,3 +80,14 @@ __device__ inline real look_at(real y, real v, real pull, const real* s, double*
     *squares += (double)w * w;
     return w;
 }
+
+// sums of a thread: slacks h(Ax) + h*(dual) - dual'Ax of v and of w, squares of the dual variable, h(Ax) of both
+__device__ inline void put_shares(double* sums, double slack_v, double slack_w, double conjugate, double value_v,
+                                  double value_w)
+{
+    sums[THREAD] = slack_v;
+    sums[THREADS + THREAD] = slack_w;
+    sums[2 * THREADS + THREAD] = conjugate;
+    sums[3 * THREADS + THREAD] = value_v;
+    sums[4 * THREADS + THREAD] = value_w;
+}

@@ -1,5 +1,5 @@
 
-// A masked grid of at most three axes in a padded box (spcatv/kernels/box.py): v, bar and the dual variable of
+// A masked grid of at most three axes in a padded box (spcatv/kernels/grid_layout.py): v, bar and the dual variable of
 // every axis lie in the box, and so does y. A missing edge has a dual variable of zero.
 
 struct Box {
@@ -150,31 +150,6 @@ extern "C" __global__ void look(BOX, const real* __restrict__ y, const real* __r
     sums[THREADS + THREAD] = squares;
 }
 
-// h of the rows of one cell, and these rows; for x in the precision T
-template <typename T> __device__ inline double value_at(const Box& box, unsigned char has, int isotropic,
-                                                        const Penalty& penalty, const T* __restrict__ x, int i,
-                                                        double* rows)
-{
-    double squares = 0, separate = 0;
-#pragma unroll
-    for (int axis = 0; axis < AXES; axis++) {
-        rows[axis] = has >> axis & 1 ? box.weight[axis] * ((double)x[i + box.stride[axis]] - (double)x[i]) : 0;
-        squares += rows[axis] * rows[axis];
-        if (!isotropic) separate += value_of(penalty, absolute(rows[axis]));
-    }
-    return isotropic ? value_of(penalty, sqrt(squares)) : separate;
-}
-
-// what is missing of h(Ax) + h*(dual) = dual'Ax in one cell
-__device__ inline double slack_at(const Box& box, const Penalty& penalty, const real* __restrict__ dual, int i,
-                                  const double* rows, double value)
-{
-    double slack = value;
-#pragma unroll
-    for (int axis = 0; axis < AXES; axis++) slack += row_share(penalty, rows[axis], DUAL(axis, i));
-    return slack;
-}
-
 __device__ inline double squares_at(const Box& box, const real* __restrict__ dual, int i)
 {
     double squares = 0;
@@ -183,24 +158,38 @@ __device__ inline double squares_at(const Box& box, const real* __restrict__ dua
     return squares;
 }
 
-extern "C" __global__ void slacks(BOX, const unsigned char* __restrict__ edges, int isotropic, PENALTY,
+// h(Ax) of the rows of one cell, and what is missing of h(Ax) + h*(dual) = dual'Ax there
+__device__ inline void add_shares(const Box& box, unsigned char has, int isotropic, const Penalty& penalty,
+                                  const real* __restrict__ x, const real* __restrict__ dual, int i,
+                                  double* value, double* slack)
+{
+    double squares = 0, separate = 0, share = 0;
+#pragma unroll
+    for (int axis = 0; axis < AXES; axis++) {
+        double row = has >> axis & 1 ? box.weight[axis] * ((double)x[i + box.stride[axis]] - (double)x[i]) : 0;
+        squares += row * row;
+        if (!isotropic) separate += value_of(penalty, absolute(row));
+        share += row_share(penalty, row, DUAL(axis, i));
+    }
+    double own = isotropic ? value_of(penalty, sqrt(squares)) : separate;
+    *value += own;
+    *slack += own + share;
+}
+
+extern "C" __global__ void shares(BOX, const unsigned char* __restrict__ edges, int isotropic, PENALTY,
                                   const real* __restrict__ v, const real* __restrict__ w,
                                   const real* __restrict__ dual, double* sums)
 {
     MAKE_BOX;
     MAKE_PENALTY;
-    double of_v = 0, of_w = 0, conjugate = 0, rows[AXES];
+    double slack_v = 0, slack_w = 0, conjugate = 0, value_v = 0, value_w = 0;
     FOR_ALL(t, n) {
         int i = place[t];
-        double own = value_at(box, edges[i], isotropic, penalty, v, i, rows);
-        of_v += slack_at(box, penalty, dual, i, rows, own);
-        own = value_at(box, edges[i], isotropic, penalty, w, i, rows);
-        of_w += slack_at(box, penalty, dual, i, rows, own);
+        add_shares(box, edges[i], isotropic, penalty, v, dual, i, &value_v, &slack_v);
+        add_shares(box, edges[i], isotropic, penalty, w, dual, i, &value_w, &slack_w);
         if (half_d > 0) conjugate += squares_at(box, dual, i);
     }
-    sums[THREAD] = of_v;
-    sums[THREADS + THREAD] = of_w;
-    sums[2 * THREADS + THREAD] = conjugate;
+    put_shares(sums, slack_v, slack_w, conjugate, value_v, value_w);
 }
 
 extern "C" __global__ void project(BOX, int isotropic, real* __restrict__ dual, double radius)
@@ -218,40 +207,10 @@ extern "C" __global__ void project(BOX, int isotropic, real* __restrict__ dual, 
     }
 }
 
-extern "C" __global__ void exact(BOX, const unsigned char* __restrict__ edges, int isotropic, PENALTY,
-                                 const real* __restrict__ x, const real* __restrict__ dual, double coupling,
-                                 double* __restrict__ pull, double* sums)
+extern "C" __global__ void pull(BOX, const real* __restrict__ dual, double coupling, double* __restrict__ out)
 {
     MAKE_BOX;
-    MAKE_PENALTY;
-    double value = 0, slack = 0, conjugate = 0, rows[AXES];
-    FOR_ALL(t, n) {
-        int i = place[t];
-        pull[t] = coupling * pull_at<double>(box, dual, i);
-        double own = value_at(box, edges[i], isotropic, penalty, x, i, rows);
-        value += own;
-        slack += slack_at(box, penalty, dual, i, rows, own);
-        if (half_d > 0) conjugate += squares_at(box, dual, i);
-    }
-    sums[THREAD] = value;
-    sums[THREADS + THREAD] = slack;
-    sums[2 * THREADS + THREAD] = conjugate;
-}
-
-extern "C" __global__ void value(BOX, const unsigned char* __restrict__ edges, int isotropic, PENALTY,
-                                 const double* __restrict__ x, double* sums)
-{
-    MAKE_BOX;
-    MAKE_PENALTY;
-    double total = 0, rows[AXES];
-    FOR_ALL(t, n) total += value_at(box, edges[place[t]], isotropic, penalty, x, place[t], rows);
-    sums[THREAD] = total;
-}
-
-extern "C" __global__ void adjoint(BOX, const real* __restrict__ dual, double* __restrict__ out)
-{
-    MAKE_BOX;
-    FOR_ALL(t, n) out[t] = pull_at<double>(box, dual, place[t]);
+    FOR_ALL(t, n) out[t] = coupling * pull_at<double>(box, dual, place[t]);
 }
 
 // out[place[t]] = x[t]

@@ -64,17 +64,15 @@ __device__ inline void structured(ROWS(double), const Penalty& penalty, const re
     *slack += own + share;
 }
 
-extern "C" __global__ void slacks(ROWS(double), PENALTY, const real* v, const real* w, const real* dual, double* sums)
+extern "C" __global__ void shares(ROWS(double), PENALTY, const real* v, const real* w, const real* dual, double* sums)
 {
     MAKE_PENALTY;
-    double value = 0, of_v = 0, of_w = 0, conjugate = 0, twice = 0;
+    double slack_v = 0, slack_w = 0, conjugate = 0, value_v = 0, value_w = 0, twice = 0;
     FOR_ALL(g, n_groups) {
-        structured(group_ptr, n_groups, indptr, indices, data, penalty, v, dual, g, &value, &of_v, &conjugate);
-        structured(group_ptr, n_groups, indptr, indices, data, penalty, w, dual, g, &value, &of_w, &twice);
+        structured(group_ptr, n_groups, indptr, indices, data, penalty, v, dual, g, &value_v, &slack_v, &conjugate);
+        structured(group_ptr, n_groups, indptr, indices, data, penalty, w, dual, g, &value_w, &slack_w, &twice);
     }
-    sums[THREAD] = of_v;
-    sums[THREADS + THREAD] = of_w;
-    sums[2 * THREADS + THREAD] = conjugate;
+    put_shares(sums, slack_v, slack_w, conjugate, value_v, value_w);
 }
 
 extern "C" __global__ void project(const int* group_ptr, int n_groups, real* dual, double radius)
@@ -87,35 +85,8 @@ extern "C" __global__ void project(const int* group_ptr, int n_groups, real* dua
     }
 }
 
-extern "C" __global__ void exact(ROWS(double), PENALTY, const real* x, const real* dual, double* sums)
+extern "C" __global__ void pull(int n, const int* indptr, const int* indices, const double* data,
+                                      const real* dual, double coupling, double* out)
 {
-    MAKE_PENALTY;
-    double value = 0, slack = 0, conjugate = 0;
-    FOR_ALL(g, n_groups)
-        structured(group_ptr, n_groups, indptr, indices, data, penalty, x, dual, g, &value, &slack, &conjugate);
-    sums[THREAD] = value;
-    sums[THREADS + THREAD] = slack;
-    sums[2 * THREADS + THREAD] = conjugate;
-}
-
-extern "C" __global__ void value(ROWS(double), PENALTY, const double* x, double* sums)
-{
-    MAKE_PENALTY;
-    double total = 0;
-    FOR_ALL(g, n_groups) {
-        double squares = 0;
-        for (int r = group_ptr[g]; r < group_ptr[g + 1]; r++) {
-            double row = 0;
-            for (int e = indptr[r]; e < indptr[r + 1]; e++) row += data[e] * x[indices[e]];
-            squares += row * row;
-        }
-        total += value_of(penalty, sqrt(squares));
-    }
-    sums[THREAD] = total;
-}
-
-extern "C" __global__ void exact_pull(int n, const int* indptr, const int* indices, const double* data,
-                                      const real* dual, double coupling, double* pull)
-{
-    FOR_ALL(j, n) pull[j] = coupling * exact_product(indptr, indices, data, dual, j);
+    FOR_ALL(j, n) out[j] = coupling * exact_product(indptr, indices, data, dual, j);
 }

@@ -20,16 +20,16 @@ import numpy.typing as npt
 from spcatv._util.devices import gpu_module
 from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled_workspace import CompiledWorkspace
-from spcatv.kernels.cuda.launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of, summed
+from spcatv.kernels.cuda.launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of
 from spcatv.kernels.cuda.layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
 from spcatv.kernels.grid_layout import fits_a_box, lay_out
 from spcatv.kernels.numpy_fallback import ReferenceWorkspace
-from spcatv.kernels.workspace import ConcatWorkspace, LoadingTerms, StepSizes, Workspace
+from spcatv.kernels.workspace import ConcatWorkspace, ExactShares, LoadingTerms, StepSizes, Workspace
 from spcatv.structure import ConcatStructure, GridStructure, Structure
-from spcatv.structure.penalty import DualBall
+from spcatv.structure.penalty import StructuredPenalty
 
-# Sums that a look at the gap takes.
-N_LOOKED = 5
+# Sums of all kernels that look at the gap.
+N_SUMS = 7
 
 
 def workspace_on_gpu(structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> Workspace:
@@ -51,18 +51,11 @@ def _fits(structure: Structure) -> TypeGuard[GridStructure]:
 class GPUWorkspace(CompiledWorkspace):
     """Base class of GPU workspaces: scalars in a table that recorded iterations read, and sums.
 
-    A subclass launches the kernels for its layout of v, bar, w and the dual variable. Exact sums go over
-    `n_sums` items.
+    A subclass launches the kernels for its layout of v, bar, w and the dual variable.
     """
 
     def __init__(
-        self,
-        structure: Structure,
-        terms: LoadingTerms,
-        dtype: npt.DTypeLike,
-        source: str,
-        n_sums: int,
-        n_axes: int = 0,
+        self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike, source: str, n_axes: int = 0
     ) -> None:
         super().__init__(structure, terms, dtype)
         self._cupy = gpu_module()
@@ -73,9 +66,9 @@ class GPUWorkspace(CompiledWorkspace):
         self._graphs: dict[tuple[int, int, float], Any] = {}  # iterations, by side, number and relaxation
         self._looks: dict[int, Any] = {}  # looks at the gap, by side
         self._side = 0  # of two copies of the state, the present one
-        self._penalty = _penalty_numbers(self._ball)
-        self._n, self._n_sums = structure.n_features, n_sums
-        self._sums = Sums(N_LOOKED, pieces_of(self._n))
+        self._penalty = tuple(np.float64(factor) for factor in self._ball.value_factors())
+        self._n = structure.n_features
+        self._sums = Sums(N_SUMS, pieces_of(self._n))
         self._pieces = self._sums.pieces()
 
     @abstractmethod
@@ -84,15 +77,19 @@ class GPUWorkspace(CompiledWorkspace):
 
     @abstractmethod
     def _launch_look(self, n_threads: int, sums: Any) -> None:
-        """w, and sums: smooth share, ``||w||^2``, slacks of v and w, sum of squares of the dual variable."""
+        """Compute w, and 7 sums of every thread.
+
+        They are the smooth share of v, ``||w||^2``, the slacks of v and w, the squares of the dual variable,
+        and ``h(Av)`` and ``h(Aw)``.
+        """
 
     @abstractmethod
     def _launch_project(self, radius: np.float64) -> None:
         """Pull groups of the dual variable back into balls of a radius."""
 
     @abstractmethod
-    def _launch_exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
-        """``c A'dual``, and sums: ``h(Ax)``, its slack, sum of squares of the dual variable."""
+    def _launch_pull(self, coupling: np.float64, pull: Any) -> None:
+        """``c A'dual`` in float64."""
 
     def _kernel(self, name: str) -> Any:
         return gpu_kernel(name, *self._source)
@@ -134,30 +131,31 @@ class GPUWorkspace(CompiledWorkspace):
                 run()
             return stream.end_capture()
 
-    def _look(self) -> tuple[float, ...]:
+    def _read_sums(self) -> list[float]:
+        """Look at the gap, and return the 7 sums."""
         if self._in_table[:2] != (self._terms.coupling, self._terms.threshold):
             self._set_scalars(0.0, 0.0)
         if self._side not in self._looks:
             self._looks[self._side] = self._recorded(1, self._take_sums)
         self._looks[self._side].launch()
-        *shares, squares = self._sums.read().tolist()
-        return (*shares, 0.5 * self._ball.curvature * squares)
+        return self._sums.read().tolist()
 
     def _take_sums(self) -> None:
         self._launch_look(self._pieces.shape[1], self._pieces)
         self._sums.add_up(self._pieces)
 
+    def _look(self) -> tuple[float, ...]:
+        *shares, squares, _, _ = self._read_sums()
+        return (*shares, 0.5 * self._ball.curvature * squares)
+
     def _exact(self, use_minimizer: bool) -> tuple[FloatArray, float, float, float]:
         if self._ball.is_bounded:
             self._launch_project(np.float64(self._feasible_radius()))
-        pull, x, n_threads = (
-            self._cupy.empty(self._n),
-            self._w if use_minimizer else self._v,
-            pieces_of(self._n_sums),
-        )
-        run = partial(self._launch_exact, x, pull, n_threads)
-        value, slack, squares = summed(3, n_threads, run).tolist()
-        return pull, value, slack, 0.5 * self._ball.curvature * squares
+        _, _, *slacks, squares, value_v, value_w = self._read_sums()
+        pull = self._cupy.empty(self._n)
+        self._launch_pull(np.float64(self._terms.coupling), pull)
+        value = value_w if use_minimizer else value_v
+        return pull, value, slacks[use_minimizer], 0.5 * self._ball.curvature * squares
 
 
 class GridGPUWorkspace(GPUWorkspace):
@@ -165,7 +163,7 @@ class GridGPUWorkspace(GPUWorkspace):
 
     def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         layout = structure.cached(box_on_gpu)
-        super().__init__(structure, terms, dtype, "grid", layout.n, layout.n_axes)
+        super().__init__(structure, terms, dtype, "grid", layout.n_axes)
         self._layout, self._box = layout, layout.arguments
         self._typed_isotropic = np.int32(structure.isotropic)
         zeros, n_cells = self._cupy.zeros, layout.n_cells
@@ -207,22 +205,20 @@ class GridGPUWorkspace(GPUWorkspace):
         state = self._y, self._v, self._w, self._dual
         launch(self._kernel("look"), n_threads, *self._box, *state, self._scalars, sums[:2])
         edges = self._layout.edges, self._typed_isotropic, *self._penalty
-        launch(self._kernel("slacks"), n_threads, *self._box, *edges, *state[1:], sums[2:])
+        launch(self._kernel("shares"), n_threads, *self._box, *edges, *state[1:], sums[2:])
 
     def _launch_project(self, radius: np.float64) -> None:
         launch(self._kernel("project"), self._n, *self._box, self._typed_isotropic, self._dual, radius)
 
-    def _launch_exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
-        scalars = np.float64(self._terms.coupling), pull, sums
-        edges = self._layout.edges, self._typed_isotropic, *self._penalty
-        launch(self._kernel("exact"), n_threads, *self._box, *edges, x, self._dual, *scalars)
+    def _launch_pull(self, coupling: np.float64, pull: Any) -> None:
+        launch(self._kernel("pull"), self._n, *self._box, self._dual, coupling, pull)
 
 
 class SparseGPUWorkspace(GPUWorkspace):
     """Workspace over the sparse operator itself; works for every structure."""
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
-        super().__init__(structure, terms, dtype, "sparse", structure.n_groups)
+        super().__init__(structure, terms, dtype, "sparse")
         zeros = self._cupy.zeros
         self._groups, self._rows, self._columns = structure.cached(operator_on_gpu)
         self._work_rows = (*self._rows[:2], self._rows[2].astype(self._dtype))
@@ -234,61 +230,29 @@ class SparseGPUWorkspace(GPUWorkspace):
         state = self._y, self._v, self._bar, self._dual, self._scalars, rho
         launch(self._kernel("primal"), self._n, np.int32(self._n), *self._work_columns, *state)
         moved = self._bar, self._dual, self._moved, self._scalars, rho
-        launch(self._kernel("dual"), self._n_sums, *self._groups, *self._work_rows, *moved)
+        launch(self._kernel("dual"), self._structure.n_groups, *self._groups, *self._work_rows, *moved)
 
     def _launch_look(self, n_threads: int, sums: Any) -> None:
         state = self._y, self._v, self._w, self._dual
         columns = (np.int32(self._n), *self._work_columns)
         launch(self._kernel("look"), n_threads, *columns, *state, self._scalars, sums[:2])
         rows = (*self._groups, *self._rows, *self._penalty)
-        launch(self._kernel("slacks"), n_threads, *rows, *state[1:], sums[2:])
+        launch(self._kernel("shares"), n_threads, *rows, *state[1:], sums[2:])
 
     def _launch_project(self, radius: np.float64) -> None:
-        launch(self._kernel("project"), self._n_sums, *self._groups, self._dual, radius)
+        launch(self._kernel("project"), self._structure.n_groups, *self._groups, self._dual, radius)
 
-    def _launch_exact(self, x: Any, pull: Any, n_threads: int, sums: Any) -> None:
-        rows = (*self._groups, *self._rows, *self._penalty)
-        launch(self._kernel("exact"), n_threads, *rows, x, self._dual, sums)
-        coupling = np.float64(self._terms.coupling)
+    def _launch_pull(self, coupling: np.float64, pull: Any) -> None:
         columns = (np.int32(self._n), *self._columns)
-        launch(self._kernel("exact_pull"), self._n, *columns, self._dual, coupling, pull)
+        launch(self._kernel("pull"), self._n, *columns, self._dual, coupling, pull)
 
 
-def _penalty_numbers(ball: DualBall) -> tuple[np.float64, ...]:
-    """Return the arguments PENALTY of the kernels."""
-    return tuple(np.float64(factor) for factor in ball.value_factors())
-
-
-def structured_value(structure: Structure, v: FloatArray, ball: DualBall) -> float:
-    """``h(Av)`` in float64, for v on the GPU."""
-    if _fits(structure):
-        box = structure.cached(box_on_gpu)
-        x = gpu_module().zeros(box.n_cells)
-        launch(gpu_kernel("put", "grid", "float64", box.n_axes), box.n, *box.arguments[:2], v, x)
-        function = gpu_kernel("value", "grid", "float64", box.n_axes)
-        arguments = (*box.arguments, box.edges, np.int32(structure.isotropic), *_penalty_numbers(ball), x)
-        n_items = box.n
-    else:
-        groups, rows, _ = structure.cached(operator_on_gpu)
-        function = gpu_kernel("value", "sparse")
-        arguments = (*groups, *rows, *_penalty_numbers(ball), v)
-        n_items = structure.n_groups
-    n_threads = pieces_of(n_items)
-    return float(summed(1, n_threads, partial(launch, function, n_threads, *arguments))[0])
-
-
-def adjoint(structure: Structure, dual: FloatArray) -> FloatArray:
-    """``A'dual`` in float64, for a dual variable on the GPU."""
-    out = gpu_module().empty(structure.n_features)
-    dual = dual.astype(np.float64, copy=False)
-    if _fits(structure):
-        box = structure.cached(box_on_gpu)
-        padded = gpu_module().zeros(box.n_axes * box.n_cells)
-        padded[box.slot] = dual
-        function = gpu_kernel("adjoint", "grid", "float64", box.n_axes)
-        launch(function, box.n, *box.arguments, padded, out)
-    else:
-        _, _, columns = structure.cached(operator_on_gpu)
-        function = gpu_kernel("exact_pull", "sparse")
-        launch(function, len(out), np.int32(len(out)), *columns, dual, np.float64(1.0), out)
-    return out
+def exact_shares_on_gpu(
+    structure: Structure, penalty: StructuredPenalty, *, v: Any = None, dual: Any = None
+) -> ExactShares:
+    """Return shares of the gap, in float64, of v or of a dual variable on the GPU; the other one is zero."""
+    workspace = workspace_on_gpu(structure, LoadingTerms(1.0, 0.0, False, penalty), np.float64)
+    for name, values in (("_v", v), ("_dual", dual)):
+        if values is not None:
+            workspace._write(name, values)
+    return workspace.exact_shares(use_minimizer=False)
