@@ -26,29 +26,25 @@ MOST_ENTRIES = 2**31
 
 @dataclass(frozen=True, eq=False)
 class BoxOnGPU:
-    """A box (`spcatv.kernels.grid_layout.Box`) on the GPU."""
+    """A box of the CPU with its arrays on the GPU."""
 
-    n_axes: int
-    n: int  # features
-    n_cells: int
-    strides: tuple[int, ...]
-    weights: tuple[float, ...]  # of the axes
+    box: Box
     place: Any  # cell of every feature, int32
     edges: Any  # bits of every cell, uint8
     walks: tuple[Any, Any]  # first cell and length of the walks of an iteration, int32
-    slot_on_host: IntArray
 
     @cached_property
     def slot(self) -> Any:
         """Place of every row of the operator in the dual variable; needed only to read or set one."""
-        return gpu_module().asarray(self.slot_on_host)
+        return gpu_module().asarray(self.box.slot)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """First arguments of all kernels on a box."""
-        missing = (0,) * (MOST_AXES - self.n_axes)
-        sizes = (np.int32(size) for size in (self.n, self.n_cells, *self.strides, *missing))
-        return (self.place, *sizes, *(np.float64(weight) for weight in (*self.weights, *missing)))
+        box = self.box
+        missing = (0,) * (MOST_AXES - len(box.strides))
+        sizes = (np.int32(size) for size in (len(box.place), box.n_cells, *box.strides, *missing))
+        return (self.place, *sizes, *(np.float64(weight) for weight in (*box.axis_weights, *missing)))
 
 
 def box_on_gpu(structure: GridStructure) -> BoxOnGPU:
@@ -58,17 +54,8 @@ def box_on_gpu(structure: GridStructure) -> BoxOnGPU:
         raise ValueError(
             f"the grid has {box.n_cells} cells with its padding, more than the GPU kernels number"
         )
-    return BoxOnGPU(
-        n_axes=len(box.strides),
-        n=len(box.place),
-        n_cells=box.n_cells,
-        strides=tuple(box.strides.tolist()),
-        weights=tuple(box.axis_weights.tolist()),
-        place=asarray(box.place.astype(np.int32)),
-        edges=asarray(box.edge_bits),
-        walks=tuple(asarray(part) for part in _walks(box)),
-        slot_on_host=box.slot,
-    )
+    place, (start, length) = box.place.astype(np.int32), _walks(box)
+    return BoxOnGPU(box, asarray(place), asarray(box.edge_bits), (asarray(start), asarray(length)))
 
 
 def _walks(box: Box) -> tuple[IntArray, IntArray]:

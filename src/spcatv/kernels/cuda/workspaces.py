@@ -162,13 +162,14 @@ class GridGPUWorkspace(GPUWorkspace):
     """Workspace on the padded box of a grid without periodic axes; w lies where bar did."""
 
     def __init__(self, structure: GridStructure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
-        layout = structure.cached(box_on_gpu)
-        super().__init__(structure, terms, dtype, "grid", layout.n_axes)
-        self._layout, self._box = layout, layout.arguments
+        self._layout = layout = structure.cached(box_on_gpu)
+        n_axes, n_cells = len(layout.box.strides), layout.box.n_cells
+        super().__init__(structure, terms, dtype, "grid", n_axes)
+        self._box = layout.arguments
         self._typed_isotropic = np.int32(structure.isotropic)
-        zeros, n_cells = self._cupy.zeros, layout.n_cells
+        zeros = self._cupy.zeros
         self._y, self._v, self._new_v, self._w = (zeros(n_cells, self._dtype) for _ in range(4))
-        self._dual, self._new_dual = (zeros(layout.n_axes * n_cells, self._dtype) for _ in range(2))
+        self._dual, self._new_dual = (zeros(n_axes * n_cells, self._dtype) for _ in range(2))
 
     def _write(self, name: str, values: FloatArray) -> None:
         if name == "_dual":
