@@ -8,9 +8,15 @@ from spcatv.kernels.edge_layout import fits_incidence
 from spcatv.kernels.edges import EdgeWorkspace
 from spcatv.kernels.grid import GridWorkspace
 from spcatv.kernels.grid_layout import fits_a_box
-from spcatv.kernels.numpy_fallback import ReferenceWorkspace
 from spcatv.kernels.sparse import SparseWorkspace
-from spcatv.kernels.workspace import ConcatWorkspace, GapShares, LoadingTerms, StepSizes, Workspace
+from spcatv.kernels.workspace import (
+    ConcatWorkspace,
+    GapShares,
+    LoadingTerms,
+    ReferenceWorkspace,
+    StepSizes,
+    Workspace,
+)
 from spcatv.structure import ConcatStructure, EdgeStructure, GridStructure, Structure
 
 __all__ = [

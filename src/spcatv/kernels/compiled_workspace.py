@@ -139,7 +139,7 @@ class CompiledWorkspace(Workspace):
 
     def _typed(self, *scalars: float) -> tuple[Any, ...]:
         """Scalars in the working precision."""
-        return tuple(self._dtype.type(scalar) for scalar in scalars)
+        return tuple(self.dtype.type(scalar) for scalar in scalars)
 
     def _step_scalars(self, steps: StepSizes) -> tuple[FloatArray, FloatArray]:
         """Scalars in the working precision for iterations in which threads wait for each other.
@@ -155,7 +155,7 @@ class CompiledWorkspace(Workspace):
         low, shrink = self._lower_bound(threshold), 1 / (1 + 2 * tau)
         damping, reach = self._ball.step_factors(sigma)
         primal = self._terms.coupling, tau, low, threshold, shrink, rho
-        return np.array(primal, self._dtype), np.array((1, rho, rho * damping, reach, sigma), self._dtype)
+        return np.array(primal, self.dtype), np.array((1, rho, rho * damping, reach, sigma), self.dtype)
 
     def _numbers(self, dtype: npt.DTypeLike) -> FloatArray:
         """Return `DualBall.value_factors` as finite numbers of a precision."""
@@ -164,11 +164,11 @@ class CompiledWorkspace(Workspace):
 
     def _lower_bound(self, threshold: float) -> float:
         """Lower clip bound of soft thresholding; below all entries, and so one-sided, for loadings >= 0."""
-        return -0.25 * float(np.finfo(self._dtype).max) if self._terms.positive else -threshold
+        return -0.25 * float(np.finfo(self.dtype).max) if self._terms.positive else -threshold
 
     def _feasible_radius(self) -> float:
         """Return the radius to aim at so that rounding to the working precision stays in the ball."""
-        return self._ball.radius * (1.0 - 4.0 * float(np.finfo(self._dtype).eps))
+        return self._ball.radius * (1.0 - 4.0 * float(np.finfo(self.dtype).eps))
 
     def _conjugate(self) -> float:
         """``h*`` of the dual variable in any layout that has zeros where there is no row."""
@@ -188,8 +188,8 @@ class PlacedWorkspace(CompiledWorkspace, CPUWorkspace):
 
     def _allocate(self, n_places: int, dual_shape: tuple[int, ...]) -> None:
         # w is the extrapolated v of an iteration, and the minimiser after a look at the gap
-        self._y, self._v, self._w = (aligned_zeros((n_places,), self._dtype) for _ in range(3))
-        self._dual = aligned_zeros(dual_shape, self._dtype)
+        self._y, self._v, self._w = (aligned_zeros((n_places,), self.dtype) for _ in range(3))
+        self._dual = aligned_zeros(dual_shape, self.dtype)
 
     def _index(self, name: str) -> IntArray:
         return read_only(self._layout.slot if name == "_dual" else self._layout.place)

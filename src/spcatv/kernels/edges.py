@@ -201,9 +201,9 @@ class EdgeWorkspace(PlacedWorkspace):
         super().__init__(structure, terms, dtype)
         self._layout = layout = structure.cached(arrange)
         self._allocate(layout.n_places, (layout.n_slots,))
-        self._weight = None if layout.weight is None else layout.weight.astype(self._dtype, copy=False)
+        self._weight = None if layout.weight is None else layout.weight.astype(self.dtype, copy=False)
         # the flow through an edge is its dual variable times its weight: one array where all weights are 1
-        self._flow = self._dual if self._weight is None else aligned_zeros(self._dual.shape, self._dtype)
+        self._flow = self._dual if self._weight is None else aligned_zeros(self._dual.shape, self.dtype)
         self._widest = int(np.diff(layout.out_ptr).max(initial=0))
         self._arrays = (self._y, self._v, self._w, self._dual, self._flow)
         ends = layout.out_ptr, layout.head, layout.in_ptr, layout.incoming
@@ -245,7 +245,7 @@ class EdgeWorkspace(PlacedWorkspace):
         return shares
 
     def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
-        weight = self._weight if dtype == self._dtype else self._layout.weight
+        weight = self._weight if dtype == self.dtype else self._layout.weight
         numbers = self._numbers(dtype)
         return self._sums(n_sums, self._parts_with_slack(), _structured_shares, weight, numbers)
 

@@ -312,8 +312,8 @@ class GridWorkspace(PlacedWorkspace):
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations on the active chunks."""
-        step_weights = (steps.sigma * self._layout.axis_weights).astype(self._dtype)
-        weights = self._pull_weights(self._dtype), step_weights
+        step_weights = (steps.sigma * self._layout.axis_weights).astype(self.dtype)
+        weights = self._pull_weights(self.dtype), step_weights
         self._on_slabs(self._active, _sweep, weights, self._step_scalars(steps), n_iter)
 
     def _smooth(self) -> tuple[float, ...]:
@@ -322,7 +322,7 @@ class GridWorkspace(PlacedWorkspace):
         scalars = self._typed(0.5, self._lower_bound(threshold), threshold)
         active = np.empty_like(self._busy)
         chunks = box.occupied, self._busy, active
-        look = self._pull_weights(self._dtype), scalars, chunks
+        look = self._pull_weights(self.dtype), scalars, chunks
         shares = self._sums(2, self._all, _smooth_shares, *look)
         few = np.count_nonzero(active) < WORTH_SKIPPING * self._n_occupied
         self._active = box.spans(active) if few else self._all

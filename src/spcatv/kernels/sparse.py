@@ -76,10 +76,10 @@ class SparseWorkspace(CompiledWorkspace, CPUWorkspace):
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         super().__init__(structure, terms, dtype)
         self._group_ptr = structure.group_ptr
-        self._rows = _csr_parts(structure.matrix, self._dtype)
-        self._columns = _csr_parts(structure.matrix.T.tocsr(), self._dtype)
-        self._y, self._v, self._w, self._bar = np.zeros((4, structure.n_features), dtype=self._dtype)
-        self._dual, self._moved = np.zeros((2, structure.n_rows), dtype=self._dtype)
+        self._rows = _csr_parts(structure.matrix, self.dtype)
+        self._columns = _csr_parts(structure.matrix.T.tocsr(), self.dtype)
+        self._y, self._v, self._w, self._bar = np.zeros((4, structure.n_features), dtype=self.dtype)
+        self._dual, self._moved = np.zeros((2, structure.n_rows), dtype=self.dtype)
 
     def advance(self, n_iter: int, steps: StepSizes) -> None:
         """Do `n_iter` primal-dual iterations."""
@@ -94,7 +94,7 @@ class SparseWorkspace(CompiledWorkspace, CPUWorkspace):
         return _smooth_shares(*self._columns, self._y, self._v, self._w, self._dual, scalars)
 
     def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
-        rows = self._rows if dtype == self._dtype else None
+        rows = self._rows if dtype == self.dtype else None
         v, w, dual = (x.astype(dtype, copy=False) for x in (self._v, self._w, self._dual))
         of_v, of_w = (structured_shares(self._structure, x, dual, self._ball, rows) for x in (v, w))
         return (of_v[1], of_w[1], of_v[0], of_w[0])[:n_sums]

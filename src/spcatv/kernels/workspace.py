@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.devices import to_host
 from spcatv._util.types import FloatArray
+from spcatv.kernels.vectors import clipped
 from spcatv.structure import ConcatStructure, Structure
 from spcatv.structure.penalty import StructuredPenalty
 
@@ -39,13 +41,13 @@ class StepSizes(NamedTuple):
 class GapShares(NamedTuple):
     """Pieces of the exact gap for the two candidates: the iterate v and the minimiser w of its dual.
 
-    ``gap(v) = structured_v + smooth_v``, ``gap(w) = structured_w``, and the dual objective is
-    ``scale - w_squared - conjugate`` with ``conjugate = c h*(dual)``.
+    ``gap_v = structured_v + smooth_v``, and the dual objective is ``scale - w_squared - conjugate`` with
+    ``conjugate = c h*(dual)``.
     """
 
     structured_v: float
     smooth_v: float
-    structured_w: float
+    gap_w: float
     w_squared: float
     conjugate: float
 
@@ -53,11 +55,6 @@ class GapShares(NamedTuple):
     def gap_v(self) -> float:
         """Exact gap of the iterate v."""
         return self.structured_v + self.smooth_v
-
-    @property
-    def gap_w(self) -> float:
-        """Exact gap of the minimiser w of the dual point."""
-        return self.structured_w
 
 
 class ExactShares(NamedTuple):
@@ -72,7 +69,8 @@ class ExactShares(NamedTuple):
 class Workspace(ABC):
     """State and moves of the primal-dual iteration for one structure, one precision and one penalty.
 
-    A subclass has `_y`, `_v`, `_w` (the minimiser of the last look) and `_dual` in its memory layout.
+    `dtype` is the precision of the state. A subclass has `_y`, `_v`, `_w` (the minimiser of the last look)
+    and `_dual` in its memory layout.
     """
 
     _y: Any
@@ -82,7 +80,7 @@ class Workspace(ABC):
 
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         self._structure, self._terms = structure, terms
-        self._dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     @abstractmethod
     def advance(self, n_iter: int, steps: StepSizes) -> None:
@@ -104,11 +102,6 @@ class Workspace(ABC):
         """Return a copy of `_v`, `_w` or `_dual` in the order of the structure."""
         values: FloatArray = getattr(self, name).astype(dtype)
         return values
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the state."""
-        return self._dtype
 
     def set_target(self, y: FloatArray) -> None:
         """Take a new y (shape (n_features,)); v and the dual variable stay."""
@@ -153,7 +146,7 @@ class Workspace(ABC):
 
     def get_dual(self) -> FloatArray:
         """Return the dual variable in the order of ``structure.matrix``, shape (n_rows,), in `dtype`."""
-        return self._read("_dual", self._dtype)
+        return self._read("_dual", self.dtype)
 
 
 class CPUWorkspace(Workspace):
@@ -184,12 +177,77 @@ class CPUWorkspace(Workspace):
 
     def _look(self) -> tuple[float, ...]:
         smooth = self._smooth()
-        return (*smooth, *self._structured(self._dtype, 2), self._conjugate())
+        return (*smooth, *self._structured(self.dtype, 2), self._conjugate())
 
     def _exact(self, use_minimizer: bool) -> tuple[FloatArray, float, float, float]:
         self._project()
         sums = self._structured(np.dtype(np.float64), 4)
         return self._pull(), sums[2 + use_minimizer], sums[use_minimizer], self._conjugate()
+
+
+class ReferenceWorkspace(CPUWorkspace):
+    """Workspace over the methods of any structure and any penalty, by NumPy in float64 throughout.
+
+    It serves penalties without a compiled kernel, and tests of the compiled ones.
+
+    Vectors may lie on a GPU; those returned are made by `asarray`.
+    """
+
+    def __init__(
+        self, structure: Structure, terms: LoadingTerms, *, asarray: Callable[[Any], Any] = np.asarray
+    ) -> None:
+        super().__init__(structure, terms, np.float64)
+        self._asarray = asarray
+        self._y, self._v, self._w = np.zeros((3, structure.n_features))
+        self._dual = np.zeros(structure.n_rows)
+
+    def _write(self, name: str, values: FloatArray) -> None:
+        super()._write(name, to_host(values))
+
+    def _read(self, name: str, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        values: FloatArray = self._asarray(super()._read(name))
+        return values
+
+    def _removed(self, z: FloatArray, step: float) -> FloatArray:
+        return clipped(z, step * self._terms.threshold, self._terms.positive)
+
+    def _host_pull(self) -> FloatArray:
+        return self._terms.coupling * self._structure.adjoint(self._dual)
+
+    def advance(self, n_iter: int, steps: StepSizes) -> None:
+        """Do `n_iter` primal-dual iterations."""
+        tau, sigma, rho = steps
+        for _ in range(n_iter):
+            moved = self._v + tau * (self._y - self._host_pull())
+            candidate = (moved - self._removed(moved, tau)) / (1 + 2 * tau)
+            extrapolated = 2 * candidate - self._v
+            self._v = self._v + rho * (candidate - self._v)
+            moved_dual = self._dual + sigma * self._structure.forward(extrapolated)
+            target = self._terms.penalty.dual_step(self._structure, moved_dual, sigma)
+            self._dual = self._dual + rho * (target - self._dual)
+
+    def _smooth(self) -> tuple[float, ...]:
+        z = self._y - self._host_pull()
+        b = self._removed(z, 1.0)
+        self._w = 0.5 * (z - b)
+        smooth = ((self._v - self._w) ** 2 + self._terms.threshold * np.abs(self._v) - b * self._v).sum()
+        return float(smooth), float(self._w @ self._w)
+
+    def _structured(self, dtype: np.dtype[Any], n_sums: int) -> tuple[float, ...]:
+        structure, penalty = self._structure, self._terms.penalty
+        rows = [structure.forward(x) for x in (self._v, self._w)]
+        slacks = [penalty.slack(structure, one, self._dual) for one in rows]
+        return (*slacks, *(penalty.value(structure, one) for one in rows))[:n_sums]
+
+    def _project(self) -> None:
+        self._dual = self._terms.penalty.project(self._structure, self._dual)
+
+    def _pull(self) -> FloatArray:
+        pull: FloatArray = self._asarray(self._host_pull())
+        return pull
+
+    def _conjugate(self) -> float:
+        return self._terms.penalty.conjugate(self._structure, self._dual)
 
 
 class ConcatWorkspace(Workspace):

@@ -125,10 +125,9 @@ def _gradient_scheme(surface: _Surface) -> Structure:
 
     # least squares: gradient = G^-1 sum_j d_j (v_j - v_i), with G = sum_j d_j d_j' of size 2 x 2
     n = len(surface.points)
-    xx, xy, yy = (_sum_by(center, product, n) for product in (x * x, x * y, y * y))
-    inverse_xx, inverse_xy, inverse_yy = _pseudo_inverse(xx, xy, yy)
-    to_x = inverse_xx[center] * x + inverse_xy[center] * y
-    to_y = inverse_xy[center] * x + inverse_yy[center] * y
+    gram = np.stack([_sum_by(center, product, n) for product in (x * x, x * y, x * y, y * y)], axis=1)
+    inverse = np.linalg.pinv(gram.reshape(-1, 2, 2), rcond=THIN, hermitian=True)[center]
+    to_x, to_y = np.einsum("nij,jn->in", inverse, np.stack([x, y]))
     return _two_rows_per_vertex(surface, center, neighbour, to_x, to_y)
 
 
@@ -197,33 +196,6 @@ def _tangent_bases(surface: _Surface, needed: IntArray) -> tuple[FloatArray, Flo
     first_length = np.linalg.norm(first, axis=1)
     first /= np.where(first_length > 0, first_length, 1.0)[:, None]
     return first, np.cross(normal, first)
-
-
-def _pseudo_inverse(
-    xx: FloatArray, xy: FloatArray, yy: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return pseudo-inverses of the symmetric positive semi-definite matrices [[xx, xy], [xy, yy]].
-
-    An eigenvalue below `THIN` times the other one counts as zero.
-    """
-    trace = xx + yy
-    root = np.hypot(xx - yy, 2 * xy)
-    larger = 0.5 * (trace + root)
-    some = larger > 0
-    smaller = np.zeros_like(trace)
-    # (trace - root) / 2 would lose its digits where it is small
-    np.divide(np.maximum(xx * yy - xy * xy, 0.0), larger, out=smaller, where=some)
-    full = some & (smaller > THIN * larger)
-    inverse_determinant = np.zeros_like(trace)
-    np.divide(1.0, larger * smaller, out=inverse_determinant, where=full)
-    # rank one: G = larger u u' + smaller (1 - u u'), hence u u' / larger = (G - smaller) / (larger root)
-    scale = np.zeros_like(trace)
-    np.divide(1.0, larger * root, out=scale, where=some & ~full)
-    return (
-        np.where(full, yy * inverse_determinant, (xx - smaller) * scale),
-        np.where(full, -xy * inverse_determinant, xy * scale),
-        np.where(full, xx * inverse_determinant, (yy - smaller) * scale),
-    )
 
 
 def _fem_scheme(surface: _Surface) -> Structure:

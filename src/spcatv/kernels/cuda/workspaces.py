@@ -23,8 +23,14 @@ from spcatv.kernels.compiled_workspace import CompiledWorkspace
 from spcatv.kernels.cuda.launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of
 from spcatv.kernels.cuda.layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
 from spcatv.kernels.grid_layout import fits_a_box, lay_out
-from spcatv.kernels.numpy_fallback import ReferenceWorkspace
-from spcatv.kernels.workspace import ConcatWorkspace, ExactShares, LoadingTerms, StepSizes, Workspace
+from spcatv.kernels.workspace import (
+    ConcatWorkspace,
+    ExactShares,
+    LoadingTerms,
+    ReferenceWorkspace,
+    StepSizes,
+    Workspace,
+)
 from spcatv.structure import ConcatStructure, GridStructure, Structure
 from spcatv.structure.penalty import StructuredPenalty
 
@@ -59,9 +65,9 @@ class GPUWorkspace(CompiledWorkspace):
     ) -> None:
         super().__init__(structure, terms, dtype)
         self._cupy = gpu_module()
-        self._source = source, self._dtype.name, n_axes
+        self._source = source, self.dtype.name, n_axes
         self._kernel("set_scalars")  # nothing can be compiled while a graph is recorded
-        self._scalars = self._cupy.zeros(10, self._dtype)
+        self._scalars = self._cupy.zeros(10, self.dtype)
         self._in_table: tuple[float, ...] = ()
         self._graphs: dict[tuple[int, int, float], Any] = {}  # iterations, by side, number and relaxation
         self._looks: dict[int, Any] = {}  # looks at the gap, by side
@@ -168,12 +174,12 @@ class GridGPUWorkspace(GPUWorkspace):
         self._box = layout.arguments
         self._typed_isotropic = np.int32(structure.isotropic)
         zeros = self._cupy.zeros
-        self._y, self._v, self._new_v, self._w = (zeros(n_cells, self._dtype) for _ in range(4))
-        self._dual, self._new_dual = (zeros(n_axes * n_cells, self._dtype) for _ in range(2))
+        self._y, self._v, self._new_v, self._w = (zeros(n_cells, self.dtype) for _ in range(4))
+        self._dual, self._new_dual = (zeros(n_axes * n_cells, self.dtype) for _ in range(2))
 
     def _write(self, name: str, values: FloatArray) -> None:
         if name == "_dual":
-            self._dual[self._layout.slot] = self._cupy.asarray(values).astype(self._dtype)
+            self._dual[self._layout.slot] = self._cupy.asarray(values).astype(self.dtype)
             return
         vector = self._cupy.asarray(values, dtype=np.float64)
         launch(self._kernel("put"), self._n, *self._box[:2], vector, getattr(self, name))
@@ -222,10 +228,10 @@ class SparseGPUWorkspace(GPUWorkspace):
         super().__init__(structure, terms, dtype, "sparse")
         zeros = self._cupy.zeros
         self._groups, self._rows, self._columns = structure.cached(operator_on_gpu)
-        self._work_rows = (*self._rows[:2], self._rows[2].astype(self._dtype))
-        self._work_columns = (*self._columns[:2], self._columns[2].astype(self._dtype))
-        self._y, self._v, self._w, self._bar = (zeros(self._n, self._dtype) for _ in range(4))
-        self._dual, self._moved = (zeros(structure.n_rows, self._dtype) for _ in range(2))
+        self._work_rows = (*self._rows[:2], self._rows[2].astype(self.dtype))
+        self._work_columns = (*self._columns[:2], self._columns[2].astype(self.dtype))
+        self._y, self._v, self._w, self._bar = (zeros(self._n, self.dtype) for _ in range(4))
+        self._dual, self._moved = (zeros(structure.n_rows, self.dtype) for _ in range(2))
 
     def _iterate(self, rho: Any) -> None:
         state = self._y, self._v, self._bar, self._dual, self._scalars, rho
