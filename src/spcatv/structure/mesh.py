@@ -128,29 +128,20 @@ def _gradient_scheme(surface: _Surface) -> Structure:
     gram = np.stack([_sum_by(center, product, n) for product in (x * x, x * y, x * y, y * y)], axis=1)
     inverse = np.linalg.pinv(gram.reshape(-1, 2, 2), rcond=THIN, hermitian=True)[center]
     to_x, to_y = np.einsum("nij,jn->in", inverse, np.stack([x, y]))
-    return _two_rows_per_vertex(surface, center, neighbour, to_x, to_y)
+    # rows sum_j to_x (v_j - v_i) and sum_j to_y (v_j - v_i) for every vertex i with neighbours
+    rank = np.cumsum(_is_first(center)) - 1
+    n_rows = 2 * (int(rank.max(initial=-1)) + 1)
+    row = np.concatenate([2 * rank, 2 * rank + 1] * 2)
+    column = surface.feature_index()[np.concatenate([neighbour, neighbour, center, center])]
+    entries = np.concatenate([to_x, to_y, -to_x, -to_y])
+    matrix = sp.coo_array((entries, (row, column)), shape=(n_rows, surface.n_features))
+    return from_matrix(matrix, np.arange(0, n_rows + 1, 2))
 
 
 def _sum_by(index: IntArray, values: FloatArray, n: int) -> FloatArray:
     """Sum `values` over equal `index`, shape (n,)."""
     # with weights, bincount returns float64, unlike its type annotation
     return np.asarray(np.bincount(index, weights=values, minlength=n), dtype=np.float64)
-
-
-def _two_rows_per_vertex(
-    surface: _Surface, center: IntArray, neighbour: IntArray, to_x: FloatArray, to_y: FloatArray
-) -> Structure:
-    """Build the rows ``sum_j to_x (v_j - v_i)`` and ``sum_j to_y (v_j - v_i)``; i is `center`, sorted."""
-    index = surface.feature_index()
-    is_first = _is_first(center)
-    with_ring, rank = center[is_first], np.cumsum(is_first) - 1
-    n_rows = 2 * len(with_ring)
-    diagonal_x, diagonal_y = (-_sum_by(rank, entry, len(with_ring)) for entry in (to_x, to_y))
-    row = np.concatenate([2 * rank, 2 * rank + 1, np.arange(0, n_rows, 2), np.arange(1, n_rows, 2)])
-    column = index[np.concatenate([neighbour, neighbour, with_ring, with_ring])]
-    entries = np.concatenate([to_x, to_y, diagonal_x, diagonal_y])
-    matrix = sp.coo_array((entries, (row, column)), shape=(n_rows, surface.n_features))
-    return from_matrix(matrix, np.arange(0, n_rows + 1, 2))
 
 
 def _check_orientation(surface: _Surface) -> None:
