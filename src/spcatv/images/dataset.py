@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from spcatv._util.bids import natural_groups
 from spcatv._util.parameters import DTYPES
-from spcatv._util.types import BoolArray, FloatArray
+from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, CorrectedData, StoredData, as_data
 from spcatv.data.outliers import ImageQuality
@@ -41,15 +41,16 @@ from spcatv.images.preprocessing import (
 from spcatv.images.quality import (
     RULES,
     DropReport,
-    apply_rule,
+    FeatureMatrix,
     check_new_samples,
-    drop_features,
     find_bad,
     image_quality,
-    report_explained,
 )
 from spcatv.images.spaces import listed, space_of, without
 from spcatv.images.spaces.base import Run, Samples, Space, runs_of, sample_names
+
+# Advice if no feature is left after a step of the preprocessing.
+LESS = "remove less from them"
 
 
 @dataclass(frozen=True)
@@ -335,7 +336,6 @@ def read_cohort(
     if reading.resample:
         images, mask = kind.resampled(images, mask, target_affine)
     samples, mask_report = kind.find(images, mask, surface, storage.cache)
-    space = samples.space
     if len(names) < 2:
         raise ImageError(f"{names[0]}: one image only; components need at least two")
     if per_run is not None and not reading.run_confounds:
@@ -344,34 +344,27 @@ def read_cohort(
     reading, reading_report = _settled(reading, samples.runs)
     check_runs(samples.runs, reading, tables)
     samples = samples.smoothed(reading.smoothing_fwhm)
-    X: Any
     X, sha256 = read_matrix(samples, precision, storage)
-    quality = image_quality(X, samples.names, space.noun, scaled=reading.standardize_runs != "none")
-    bad = find_bad(X)
-    dropped = apply_rule(bad, bad_features, space.noun, samples.names)
-    X, space = _kept(X, space, bad.kept)
+    quality = image_quality(X, names, samples.space.noun, scaled=reading.standardize_runs != "none")
+    matrix = FeatureMatrix(X, samples.space, bad_features)
+    dropped = _drop_bad(matrix, names)
     if reading.cleans:
-        if isinstance(X, StoredData):
-            X = cleaned_samples(X, replace(samples, space=space), reading, tables, storage)
-        else:
-            for run, confounds_of_run in zip(samples.runs, tables, strict=True):
-                clean_run(X[run.start : run.stop], run, reading, confounds_of_run)
-        constant = find_bad(X).constant
-        n_constant = report_explained(constant, bad_features, space.noun, "the runs are cleaned")
-        X, space = _kept(X, space, ~constant)
+        n_constant = _clean(matrix, samples, reading, tables, storage)
         dropped = replace(dropped, n_constant=dropped.n_constant + n_constant)
     fit = None
     if table is not None:
-        X, space, fit, dropped = _without_confounds(X, space, table, bad_features, dropped)
+        fit, n_explained = _remove_confounds(matrix, table)
+        dropped = replace(dropped, n_explained=n_explained)
     scale = None
     if standardize:
-        scale = _feature_spread(X)[1].astype(precision)
-        X = _scaled(X, scale)
+        scale = _feature_spread(matrix.X)[1].astype(precision)
+        matrix.X = _scaled(matrix.X, scale)
+    space = matrix.space
     return Cohort(
-        X=X,
+        X=matrix.X,
         preparation=Preparation(space, fit, scale, precision, reading, common_t_r(samples.runs, reading)),
         adjustment=Adjustment(standardize, None if table is None else table.values),
-        names=samples.names,
+        names=names,
         files=tuple(InputFile(str(path), sha256[path]) for path in dict.fromkeys(samples.files)),
         mask_report=mask_report,
         dropped=dropped,
@@ -411,26 +404,49 @@ def checked_dtype(dtype: Any) -> str:
     return name
 
 
-def _kept(X: Any, space: Space, kept: BoolArray) -> tuple[Any, Space]:
-    """Return the kept features of a matrix and their space. An array X is overwritten."""
-    return (X, space) if kept.all() else (drop_features(X, kept), space.keep(kept))
+def _drop_bad(matrix: FeatureMatrix, names: Sequence[str]) -> DropReport:
+    """Drop features that are constant, or NaN or infinite in some image."""
+    bad = find_bad(matrix.X)
+    where = "" if bad.first_sample is None else f" (first in {names[bad.first_sample]})"
+    reasons = {
+        f"have the same value in all {len(names)} images": bad.constant,
+        f"are NaN or infinite in some image{where}": bad.not_finite,
+    }
+    matrix.drop(reasons, "check that the images differ, and that the mask lies where they have values")
+    return DropReport(len(bad.constant), int(bad.constant.sum()), int(bad.not_finite.sum()))
 
 
-def _without_confounds(
-    X: Any, space: Space, table: ConfoundTable, rule: str, report: DropReport
-) -> tuple[Any, Space, ConfoundFit, DropReport]:
-    """Remove the confounds; drop or refuse features that they explain fully. An array X is overwritten."""
+def _clean(
+    matrix: FeatureMatrix,
+    samples: Samples,
+    reading: Reading,
+    tables: Sequence[FloatArray | None],
+    storage: Storage,
+) -> int:
+    """Clean all runs; drop features that are constant then, and return their number."""
+    if isinstance(matrix.X, StoredData):
+        inside = replace(samples, space=matrix.space)
+        matrix.X = cleaned_samples(matrix.X, inside, reading, tables, storage)
+    else:
+        for run, confounds in zip(samples.runs, tables, strict=True):
+            clean_run(matrix.X[run.start : run.stop], run, reading, confounds)
+    constant = find_bad(matrix.X).constant
+    matrix.drop({"are constant once the runs are cleaned": constant}, LESS)
+    return int(constant.sum())
+
+
+def _remove_confounds(matrix: FeatureMatrix, table: ConfoundTable) -> tuple[ConfoundFit, int]:
+    """Remove the confounds; drop features that they explain fully, and return the number of these."""
+    X = matrix.X
     mean, before = _feature_spread(X)
     fit = fit_confounds(X, table)
-    left = fit.removed(X, table)
-    after = _feature_spread(left)[1]
+    after = _feature_spread(fit.removed(X, table))[1]
     explained = after <= ROUNDING * np.finfo(X.dtype).eps * (np.abs(mean) + before)
-    n_explained = report_explained(explained, rule, space.noun, "the confounds are removed")
-    if n_explained:
-        fit = replace(fit, slopes=fit.slopes[:, ~explained])
-        X, space = _kept(X, space, ~explained)
-        left = fit.removed(X, table) if isinstance(X, StoredData) else X
-    return left, space, fit, replace(report, n_explained=n_explained)
+    kept = matrix.drop({"are constant once the confounds are removed": explained}, LESS)
+    fit = replace(fit, slopes=fit.slopes[:, kept])
+    if not isinstance(X, np.ndarray):  # an array is changed already
+        matrix.X = fit.removed(matrix.X, table)
+    return fit, int(explained.sum())
 
 
 def _feature_spread(X: Any) -> tuple[FloatArray, FloatArray]:

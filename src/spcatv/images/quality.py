@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from spcatv.data import row_blocks
 from spcatv.data.outliers import BlankError, ImageQuality, ImageQualityWarning, Wording, sample_quality
 from spcatv.estimator._fit import centring_of
 from spcatv.images.files import ImageError, image_errors
+from spcatv.images.spaces.base import Space
 
 RULES = ("drop", "raise")
 # Warn about images farther from the training mean than this multiple of the training RMS distance. Another
@@ -40,11 +41,6 @@ class BadFeatures:
     constant: BoolArray  # the same finite value in every sample, shape (n_features,)
     not_finite: BoolArray  # NaN or infinite in at least one sample, shape (n_features,)
     first_sample: int | None  # the first sample with a NaN or infinite value
-
-    @property
-    def kept(self) -> BoolArray:
-        """Features that can be used."""
-        return ~(self.constant | self.not_finite)
 
 
 @dataclass(frozen=True)
@@ -86,8 +82,6 @@ def find_bad(X: Any) -> BadFeatures:
 
 def drop_features(X: Any, kept: BoolArray) -> Any:
     """Return the kept features of X, shape (n_samples, n_kept): a view; an array is overwritten."""
-    if kept.all():
-        return X
     if not isinstance(X, np.ndarray):
         return X[:, kept]
     n_samples, n_kept = len(X), int(kept.sum())  # a row that is moved ends no later than it did
@@ -97,43 +91,36 @@ def drop_features(X: Any, kept: BoolArray) -> Any:
     return flat[: n_samples * n_kept].reshape(n_samples, n_kept)
 
 
-def apply_rule(bad: BadFeatures, rule: str, noun: str, names: Sequence[str]) -> DropReport:
-    """Raise or warn about bad features; `noun` is "voxels" or "vertices"."""
-    report = DropReport(
-        n_features=len(bad.constant),
-        n_constant=int(bad.constant.sum()),
-        n_not_finite=int(bad.not_finite.sum()),
-    )
-    where = "" if bad.first_sample is None else f" (first in {names[bad.first_sample]})"
-    reasons = {
-        f"have the same value in all {len(names)} images": report.n_constant,
-        f"are NaN or infinite in some image{where}": report.n_not_finite,
-    }
-    figures = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
-    hint = "check that the images differ, and that the mask lies where they have values"
-    _report(report.n_dropped, report.n_features, rule, noun, figures, hint)
-    return report
+@dataclass(eq=False)
+class FeatureMatrix:
+    """Data matrix and the space of its features, of which bad ones are dropped."""
 
+    X: Any  # shape (n_samples, n_features), in memory or not; an array is overwritten
+    space: Space
+    rule: str  # one of `RULES`
 
-def report_explained(explained: BoolArray, rule: str, noun: str, once: str) -> int:
-    """Raise or warn about features that a step has made constant; return their number."""
-    count = int(explained.sum())
-    reason = f"{count:,} are constant once {once}"
-    _report(count, len(explained), rule, noun, reason, "remove less from them")
-    return count
+    def drop(self, reasons: Mapping[str, BoolArray], hint: str) -> BoolArray:
+        """Drop features with a warning, or refuse them, and return which are kept.
 
-
-def _report(count: int, n_features: int, rule: str, noun: str, reason: str, hint: str) -> None:
-    """Raise or warn about features that are dropped; the `hint` is for the case that none are left."""
-    total = f"{count:,} of {n_features:,} {noun}"
-    if count and rule == "raise":
-        raise ImageError(
-            f"{total} cannot be used: {reason}; give a mask without them, or drop them (bad_features='drop')"
-        )
-    if count == n_features:
-        raise ImageError(f"no {noun} are left: of {n_features:,}, {reason}; {hint}")
-    if count:
-        warn_user(f"{total} were dropped from the mask: {reason}", BadFeatureWarning)
+        The features of every reason have the shape (n_features,). The `hint` is for the case that none are
+        left.
+        """
+        kept = ~np.logical_or.reduce([*reasons.values()])
+        n_features, noun = len(kept), self.space.noun
+        n_dropped = n_features - int(kept.sum())
+        total = f"{n_dropped:,} of {n_features:,} {noun}"
+        reason = ", ".join(f"{bad.sum():,} {why}" for why, bad in reasons.items() if bad.any())
+        if n_dropped and self.rule == "raise":
+            raise ImageError(
+                f"{total} cannot be used: {reason}; give a mask without them, or drop them "
+                "(bad_features='drop')"
+            )
+        if n_dropped == n_features:
+            raise ImageError(f"no {noun} are left: of {n_features:,}, {reason}; {hint}")
+        if n_dropped:
+            warn_user(f"{total} were dropped from the mask: {reason}", BadFeatureWarning)
+            self.X, self.space = drop_features(self.X, kept), self.space.keep(kept)
+        return kept
 
 
 def check_new_samples(X: Array, names: Sequence[str], noun: str) -> None:
