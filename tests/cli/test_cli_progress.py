@@ -9,7 +9,7 @@ import pytest
 
 from spcatv import SPCATV
 from spcatv.cli import main
-from spcatv.cli.display import LiveDisplay, share_done, show_progress
+from spcatv.cli.display import LiveDisplay, show_progress
 from spcatv.progress import (
     AlternationEnded,
     ComponentStarted,
@@ -21,6 +21,7 @@ from spcatv.progress import (
     current_listener,
     listening,
 )
+from spcatv.progress.bars import share_done
 from spcatv.stability import bootstrap_components, split_halves
 
 rich_console = pytest.importorskip("rich.console", reason="the live line is drawn by rich (extra `images`)")

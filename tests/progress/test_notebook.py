@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from spcatv import SPCATV
-from spcatv.progress import Message, StageAdvanced, StageStarted, current_listener, notebook, printing
+from spcatv.progress import Message, StageAdvanced, StageStarted, bars, current_listener, printing
 
 
 @pytest.fixture
 def shown(monkeypatch):
     """What the notebook shows, update after update."""
     bundles = []
-    monkeypatch.setattr(notebook, "UPDATE_SECONDS", 0.0)
+    monkeypatch.setattr(bars, "UPDATE_SECONDS", 0.0)
     ipython, display = ModuleType("IPython"), ModuleType("IPython.display")
     ipython.get_ipython = lambda: SimpleNamespace(kernel=None)
     handle = SimpleNamespace(update=lambda bundle, raw: bundles.append(bundle))
@@ -34,7 +34,11 @@ def test_a_fit_fills_the_bar(shown, capsys):
 
 def test_stages_and_messages(shown):
     with printing("X", 1):
-        for event in (StageStarted("Splitting", 4, "splits"), StageAdvanced("1 of 4"), Message("a <b>")):
+        for event in (
+            StageStarted("Splitting", 4, "splits"),
+            StageAdvanced("1 of 4 splits"),
+            Message("a <b>"),
+        ):
             current_listener().hear(event)
     assert shown[1]["text/plain"] == "X: Splitting: 1 of 4 splits"
     assert 'value="0.2500"' in shown[1]["text/html"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import warnings
@@ -136,12 +135,13 @@ def _log(line: str) -> None:
     safe_print(f"{datetime.now():%H:%M:%S} {in_options(line)}", sys.stderr)
 
 
-class LiveDisplay:
+class LiveDisplay(progress.ProgressBar):
     """Progress bar on a terminal, removed at the end: what is done, of how much, and the time left."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+        super().__init__()
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -154,7 +154,6 @@ class LiveDisplay:
             redirect_stdout=sys.stdout.isatty(),
         )
         self._task = self._bar.add_task("Reading", total=None, note="")
-        self._component, self._share = progress.ComponentStarted(1, 1, 1.0), 0.0
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -163,49 +162,14 @@ class LiveDisplay:
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def hear(self, event: progress.Event, /) -> bool:
-        """Redraw the line."""
-        update = self._bar.update
-        match event:
-            case progress.Message(text):
-                note = printable(f"spca-tv: note: {in_options(text)}")
-                self._bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
-            case progress.FileRead(number, total):
-                update(self._task, completed=number, total=total, note=f"file {number}/{total}")
-            case progress.StageStarted(title, total, unit):
-                self._begin(title, total, "" if total is None else f"0 of {total} {unit}")
-            case progress.StageAdvanced(note):
-                update(self._task, advance=1, note=printable(note).partition(":")[0])  # fits 80 columns
-            case progress.ComponentStarted(number, n_components):
-                if number == 1:
-                    self._begin("Fitting", n_components, "")
-                self._component, self._share = event, 0.0
-                self._show("")
-            case progress.AlternationEnded(number, _, gap):
-                # each start begins with a large gap again, but the bar must not go back
-                self._share = max(self._share, share_done(gap, self._component.tol))
-                self._show(f", alternation {number}, gap {gap:.0e}")
-            case progress.ComponentEnded():
-                self._share = 1.0
-                self._show(" done")
-        return False
+    def show_message(self, text: str) -> None:
+        """Print a message above the bar."""
+        note = printable(f"spca-tv: note: {in_options(text)}")
+        self._bar.console.print(note, markup=False, highlight=False, soft_wrap=True)
 
-    def _begin(self, title: str, total: int | None, note: str) -> None:
-        # a bar without a total only moves to and fro
-        self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(title, total=total, note=note)
-
-    def _show(self, figures: str) -> None:
-        number, n_components = self._component.number, self._component.n_components
-        note = f"component {number}/{n_components}{figures}"
-        self._bar.update(self._task, completed=number - 1 + self._share, note=note)
-
-
-def share_done(relative_gap: float, tol: float) -> float:
-    """Return how much of a component is done: 0 at a gap of 1 (the zero loading), 1 at `tol`.
-
-    The gap shrinks by a roughly constant factor per alternation, so its logarithm is linear in time.
-    """
-    if relative_gap <= tol:
-        return 1.0
-    return min(1.0, max(0.0, math.log(min(relative_gap, 1.0)) / math.log(tol)))
+    def draw(self, title: str, note: str, done: float, total: int | None) -> None:
+        """Redraw the line; a bar without a total only moves to and fro."""
+        if title != self._bar.tasks[0].description:
+            self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(title, total=total, note="")
+        self._bar.update(self._task, completed=done, total=total, note=printable(note))

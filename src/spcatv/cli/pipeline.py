@@ -27,7 +27,6 @@ from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
 from spcatv.cli.summary import summary_text
 from spcatv.estimator import SPCATV
 from spcatv.estimator.verdicts import verdict_lines
-from spcatv.progress import StageStarted, current_listener
 from spcatv.results import SampleSet, claimed_folder, write_results, write_selection, writing_results
 from spcatv.results.layout import CONFIG, EXPLORER
 from spcatv.selection import SPCATVCV, ComponentCount, count_components
@@ -122,7 +121,6 @@ def read_samples(request: Request) -> SampleSet:
         return read_array(request.options)
     if request.found and not request.options.quiet:
         safe_print(request.found)
-    current_listener().hear(StageStarted("Reading", len(request.files), "inputs"))
     if is_field(request.files):
         return read_fields(request.options, request.files)
     return read_images(request.options, request.files)

@@ -31,7 +31,7 @@ from spcatv.estimator._validation import check_parameters
 from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
 from spcatv.estimator.components_mixin import ComponentsMixin, FittedAttributes
 from spcatv.model import SavedModel
-from spcatv.progress import Together, current_listener, printing
+from spcatv.progress import current_listener, printing
 from spcatv.progress.callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from spcatv.structure import as_structure
 
@@ -252,10 +252,9 @@ class SPCATV(
                 "n_features_in_": data.shape[1],
             }
 
-        with one_blas_thread(), fit_task(self, X, attributes) as callbacks:
-            listener = Together((current_listener(), callbacks))
+        with one_blas_thread(), fit_task(self, X, attributes):
             rng = check_random_state(self.random_state)
-            found = fit_data(self, centred, structure, rng=rng, listener=listener)
+            found = fit_data(self, centred, structure, rng=rng, listener=current_listener())
             store_fit(self, centred, structure, found)
             warn_about(self)
         return self

@@ -130,7 +130,6 @@ def sum_images(volumes: Sequence[Volume], cache: Path | None = None) -> FrameSum
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
         each_image(make, take, len(volumes), min(most_threads(), len(volumes)))
-    hear(StageStarted("Reading", len(volumes), "inputs"))  # the stage that uses the mask
     if cache is not None and name is not None:
         keep_array(cache, name, np.stack([sums.total, sums.n_finite, sums.n_nonzero]))
     return sums

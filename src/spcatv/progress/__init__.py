@@ -6,6 +6,7 @@ Code that works sends events; code that shows them is a `Listener`. ::
         SPCATV(2).fit(X)  # my_listener receives every component and every alternation
 """
 
+from spcatv.progress.bars import ProgressBar
 from spcatv.progress.events import (
     AlternationEnded,
     ComponentEnded,
@@ -37,6 +38,7 @@ __all__ = [
     "Listener",
     "Message",
     "Printer",
+    "ProgressBar",
     "StageAdvanced",
     "StageStarted",
     "Together",

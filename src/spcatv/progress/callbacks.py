@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spcatv._util.types import FloatArray
 from spcatv.progress.events import AlternationEnded, ComponentEnded, ComponentStarted, Event
-from spcatv.progress.listeners import SILENT, Listener
+from spcatv.progress.listeners import listening
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -73,20 +73,20 @@ class _CallbackListener:
 
 
 @contextmanager
-def fit_task(estimator: Any, X: FloatArray, attributes: Attributes) -> Iterator[Listener]:
+def fit_task(estimator: Any, X: FloatArray, attributes: Attributes) -> Iterator[None]:
     """Run the callbacks of an estimator for the fit inside a ``with`` block.
 
     The `fit` of the estimator is decorated with `with_callbacks`; when the block ends it has its
     ``components_``. X is passed on to callbacks that ask for it. `attributes` makes the fitted attributes of
-    an estimator that ends with the given components and mixing. The listener has to hear of components and
-    alternations; it is silent if the estimator has no callbacks.
+    an estimator that ends with the given components and mixing.
     """
     if not hasattr(estimator, "_skl_callbacks") and not hasattr(estimator, "_parent_callback_ctx"):
-        yield SILENT
+        yield
         return
     root = estimator._init_callback_context(max_subtasks=int(estimator.n_components))
     root.call_on_fit_task_begin(estimator=estimator, X=X)
-    yield _CallbackListener(estimator, root, X, attributes)
+    with listening(_CallbackListener(estimator, root, X, attributes)):
+        yield
     root.call_on_fit_task_end(
         estimator=estimator,
         X=X,

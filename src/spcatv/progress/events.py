@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,15 +20,11 @@ class FileRead:
 
 @dataclass(frozen=True)
 class StageStarted:
-    """A new stage of the work begins: `total` steps, if their number is known, of the kind `unit`.
-
-    Workers do `at_once` steps at the same time, which does not change what is done.
-    """
+    """A new stage of the work begins: `total` steps, if their number is known, of the kind `unit`."""
 
     title: str
     total: int | None = None
     unit: str = "steps"
-    at_once: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True)

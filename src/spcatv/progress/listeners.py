@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
+from spcatv.progress.bars import NotebookBar, in_notebook
 from spcatv.progress.events import (
     AlternationEnded,
     ComponentEnded,
@@ -19,7 +21,6 @@ from spcatv.progress.events import (
     StageAdvanced,
     StageStarted,
 )
-from spcatv.progress.notebook import NotebookBar, in_notebook
 
 
 class Listener(Protocol):
@@ -129,8 +130,7 @@ def _using(listener: Listener) -> Iterator[None]:
         _current.reset(token)
 
 
-def _print_now(line: str) -> None:
-    print(line, flush=True)
+_print_now = partial(print, flush=True)
 
 
 class Printer:
@@ -139,7 +139,7 @@ class Printer:
     `write` prints a line, by default flushed, so that it shows while the work goes on, also through a pipe.
     """
 
-    def __init__(self, prefix: str, verbose: int, write: Callable[[str], None] = _print_now) -> None:
+    def __init__(self, prefix: str, verbose: int, write: Callable[[str], Any] = _print_now) -> None:
         self._prefix, self._verbose, self._write = prefix, verbose, write
         self._component, self._started = "", 0.0
 

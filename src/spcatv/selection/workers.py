@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, M
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -104,9 +104,9 @@ def run_calls(
     listener, checkpoint = current_listener(), current_checkpoint()
     kept = None if checkpoint is None else checkpoint.stage_of_calls(function, items)
     missing = {n: item for n, item in enumerate(items) if kept is None or str(n) not in kept}
-    calls, n_at_once = _calls(n_jobs, data)
+    calls = _calls(n_jobs, data)
     if stage is not None:
-        listener.hear(replace(stage, at_once=n_at_once))
+        listener.hear(stage)
     early: dict[int, T] = {}  # results whose turn has not come
     with closing(calls(function, missing)) as new:
         for number in range(len(items)):
@@ -122,19 +122,19 @@ def run_calls(
             yield early.pop(number) if kept is None or number in missing else kept.load(str(number))
 
 
-def _calls(n_jobs: int | None, data: Data | None) -> tuple[Calls, int]:
-    """Return what calls functions, and the number of calls at the same time; 1 on a cluster."""
+def _calls(n_jobs: int | None, data: Data | None) -> Calls:
+    """Return what calls functions on the workers."""
     cluster = _cluster.get()
     if data is not None and data.is_distributed:
         n_threads = 1
     elif cluster is not None:
-        return partial(_on_cluster, *cluster), 1
+        return partial(_on_cluster, *cluster)
     elif isinstance(data, ArrayData) and n_jobs is None and effective_n_jobs(None) == 1:
         n_threads = most_threads()
     else:
         processes = {"n_jobs": n_jobs, "initializer": _end_with_parent, "initargs": (os.getpid(),)}
-        return partial(_on_joblib, processes), int(effective_n_jobs(n_jobs))
-    return partial(_on_joblib, {"n_jobs": n_threads, "backend": "threading"}), n_threads
+        return partial(_on_joblib, processes)
+    return partial(_on_joblib, {"n_jobs": n_threads, "backend": "threading"})
 
 
 def _on_joblib(options: dict[str, Any], function: Callable[..., T], items: Items) -> Generator[tuple[int, T]]:
