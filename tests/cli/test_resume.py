@@ -10,7 +10,6 @@ import pytest
 from cli_files import fields, listing
 
 from spcatv.cli import main, pipeline
-from spcatv.cli.resume import KeptWork
 from spcatv.model.checkpoint import Stage, n_records
 
 SELECT = (
@@ -146,7 +145,7 @@ def test_killed_after_a_joint_fit(command, tmp_path):
 @needs_fork
 def test_killed_when_the_results_are_there(command, tmp_path):
     """But not removed yet is what was kept."""
-    killed(command(FIT), instead_of(KeptWork, "__exit__"))
+    killed(command(FIT), instead_of(pipeline, "remove_checkpoint"))
     assert (tmp_path / HIDDEN).is_dir()
     whole = contents(tmp_path / "out")
     assert main(command(FIT, "--overwrite", "--resume")) == 0

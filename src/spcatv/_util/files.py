@@ -9,9 +9,8 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -124,7 +123,6 @@ def atomic_folder(
     error: type[Exception],
     *,
     objection: Callable[[Path], str | None] | None = None,
-    beside: AbstractContextManager[Any] | None = None,
 ) -> Iterator[Path]:
     """Write a folder so that a crash leaves the old folder or the new one, never half of one.
 
@@ -140,8 +138,6 @@ def atomic_folder(
     objection : callable, default=None
         Called with a target that is not empty; returns why it must not be replaced, such as "is not a model",
         or None. By default no such target is replaced.
-    beside : context manager, default=None
-        Entered once the target is locked, and left once the new folder is in place.
     """
     place = Path(os.path.realpath(target))
     temporary, previous = _beside(place, PARTIAL), _beside(place, PREVIOUS)
@@ -154,8 +150,6 @@ def atomic_folder(
                 stack.enter_context(locked(lock))
             except BlockingIOError as failure:
                 raise error(f"another process is writing to {target}; wait for it to end") from failure
-        if beside is not None:
-            stack.enter_context(beside)
         with _raising(error, f"cannot write the folder {target}"):
             if not place.exists() and previous.is_dir():
                 os.replace(previous, place)

@@ -23,7 +23,7 @@ from spcatv.cli.fields import read_fields
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, find_bids_images, is_field, participants_of, sample_files
 from spcatv.cli.parser import InputError, TableColumn, input_errors
-from spcatv.cli.resume import KeptWork, is_finished, rerun_hint_on_interrupt
+from spcatv.cli.resume import is_finished, kept_work, remove_checkpoint, rerun_hint_on_interrupt
 from spcatv.cli.summary import summary_text
 from spcatv.estimator import SPCATV
 from spcatv.estimator.verdicts import verdict_lines
@@ -90,15 +90,16 @@ def run_command(
     if is_finished(options, request.files, request.config):
         note(f"the results in {options.output} are complete; nothing is left to do")
         return
-    kept = KeptWork(options, request.files, note)
-    claim = claimed_folder(options.output, overwrite=options.overwrite, note=note, beside=kept)
-    with rerun_hint_on_interrupt(options.output, arguments.argv), claim as folder, kept.active():
+    claim = claimed_folder(options.output, overwrite=options.overwrite, note=note)
+    kept = kept_work(options, request.files)
+    with rerun_hint_on_interrupt(options.output, arguments.argv), claim as folder, kept:
         with show_progress(options.quiet, options.verbose):
             outcome = work(request)
         with show_warnings(), writing_results(options.output):
             metrics = _write(outcome, folder, request.config)
             if outcome.exploration is not None:
                 write_explorer(folder, options, outcome.samples, outcome.exploration)
+    remove_checkpoint(options.output)  # the results are in place
     if not options.quiet:
         safe_print(summary_text(outcome, metrics, options.output))
     if getattr(options, "open", False):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,11 @@ def checkpoint_folder(output: Path) -> Path:
     return place.parent / f".{place.name}.spca-tv-checkpoint"
 
 
+def remove_checkpoint(output: Path) -> None:
+    """Remove the checkpoint of a run that nobody needs to resume."""
+    shutil.rmtree(checkpoint_folder(output), ignore_errors=True)
+
+
 def is_finished(options: Options, files: Sequence[SampleFiles] | None, config: str) -> bool:
     """Return whether a run with `--resume` has nothing left to do: its results are in the output folder.
 
@@ -45,19 +52,17 @@ def is_finished(options: Options, files: Sequence[SampleFiles] | None, config: s
     file = output.expanduser() / CONFIG
     if not options.resume or options.overwrite or not file.is_file():
         return False
-    texts = (read_text(file, "configuration", InputError), config)
-    found, wanted = (_comparable(text, _free(options)) for text in texts)
+    free = _free(options)
+    found, wanted = _comparable(read_text(file, "configuration", InputError), free), _comparable(config, free)
     if found != wanted:
         raise InputError(
             f"{output} holds the results of another run: {differences(found, wanted)}. Name another folder "
             "with --output, or replace them with --overwrite"
         )
-    nested = [
-        item for value in vars(options).values() for item in (value if isinstance(value, tuple) else (value,))
-    ]
-    inputs = [item for item in nested if isinstance(item, Path)]
-    inputs += [path for sample in files or () for path in sample]
-    for path in filter(Path.is_file, inputs):
+    inputs = [value if isinstance(value, tuple) else (value,) for value in vars(options).values()]
+    for path in chain.from_iterable([*inputs, *(files or ())]):
+        if not (isinstance(path, Path) and path.is_file()):
+            continue
         # a file that is replaced by one with an old time of modification gets a new st_ctime
         if max(path.stat().st_mtime_ns, path.stat().st_ctime_ns) >= file.stat().st_mtime_ns:
             raise InputError(
@@ -74,11 +79,11 @@ def _free(options: Options) -> set[str]:
 
 
 def _comparable(config: str, free: set[str]) -> dict[str, Any]:
-    """Split the text of a configuration into options, without those that do not change the results."""
-    head, _, rest = config.partition("\n\n")
-    lines = [line.partition(" = ") for line in rest.splitlines() if not line.startswith("#")]
-    options = {flag(name): value for name, equals, value in lines if equals and name not in free}
-    return {"version or command": head, **options, "files": [name for name, equals, _ in lines if not equals]}
+    """Return the options of a configuration without those that do not change the results."""
+    values = tomllib.loads(config)
+    options = {flag(name): value for name, value in values.items() if name not in free}
+    head = config.partition("\n\n")[0]
+    return {"version or command": head, **options, "files": values.get("images")}
 
 
 @contextmanager
@@ -115,65 +120,51 @@ def _pieces(n_kept: int) -> str:
     return "1 finished piece of the work is" if n_kept == 1 else f"{n_kept} finished pieces of the work are"
 
 
-class KeptWork(AbstractContextManager[None]):
-    """Checkpoint of a run, which is removed when the run succeeds or when nobody could resume it.
+@contextmanager
+def kept_work(options: Options, files: Sequence[SampleFiles] | None) -> Iterator[None]:
+    """Keep finished work inside a ``with`` block, and resume from kept work if `--resume` is given.
 
-    `files` are those of every sample, None for an array; `note` prints a line.
+    `files` are those of every sample, None for an array. After an error the checkpoint is removed if nobody
+    could resume it.
     """
+    folder = checkpoint_folder(options.output)
+    n_kept = n_records(folder)
+    is_new = n_kept == 0 or options.resume is False
+    if is_new:
+        remove_checkpoint(options.output)
+    try:
+        with checkpointing(folder):
+            _begin(options, files, n_kept)
+            yield
+    except CheckpointMismatchError as error:
+        raise InputError(
+            f"the checkpoint of an interrupted run to {options.output} was made with different settings: "
+            f"{error.differences}. Give the data and options that it had, and --resume; or start again "
+            "without it (--no-resume)"
+        ) from error
+    except BaseException as error:
+        if n_records(folder) == 0 or (is_new and type(error) in WOULD_COME_BACK):
+            remove_checkpoint(options.output)
+        raise
 
-    def __init__(
-        self, options: Options, files: Sequence[SampleFiles] | None, note: Callable[[str], None]
-    ) -> None:
-        self._output, self._options, self._files, self._note = options.output, options, files, note
-        self._folder = checkpoint_folder(options.output)
-        self._is_new = False  # whether all that is kept was done by this run
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or n_records(self._folder) == 0 or (self._is_new and kind in WOULD_COME_BACK):
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Keep finished work inside a ``with`` block, and resume from kept work if `--resume` is given."""
-        n_kept = n_records(self._folder)
-        self._is_new = n_kept == 0 or self._options.resume is False
-        if self._is_new:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        try:
-            with checkpointing(self._folder):
-                self._begin(n_kept)
-                yield
-        except CheckpointMismatchError as error:
-            raise InputError(
-                f"the checkpoint of an interrupted run to {self._output} was made with different settings: "
-                f"{error.differences}. Give the data and options that it had, and --resume; or start again "
-                "without it (--no-resume)"
-            ) from error
-
-    def _begin(self, n_kept: int) -> None:
-        """Refuse to resume other work, or to start while there is a checkpoint and no option decides."""
-        checkpoint, resume = current_checkpoint(), self._options.resume
-        assert checkpoint is not None
-        checkpoint.stage("command", self._about())
-        if n_kept and resume is None:
-            raise InputError(
-                f"an interrupted run to {self._output} can be resumed: {_pieces(n_kept)} kept in "
-                f"{self._folder}. Add --resume, or --no-resume to start again without them"
-            )
-        if resume:
-            resumed = f"resuming an interrupted run, of which {_pieces(n_kept)} kept"
-            nothing = f"nothing is kept of an earlier run to {self._output}; starting at the beginning"
-            self._note(resumed if n_kept else nothing)
-
-    def _about(self) -> dict[str, Any]:
-        """Return the options that the work depends on."""
-        given, free = vars(self._options), _free(self._options)
-        files = None if self._files is None else [str(file) for sample in self._files for file in sample]
-        return {
-            "command": self._options.command,
-            **{flag(name): _absolute(value) for name, value in given.items() if name not in free},
-            "files": files,
-        }
+def _begin(options: Options, files: Sequence[SampleFiles] | None, n_kept: int) -> None:
+    """Refuse to resume other work, or to start while there is a checkpoint and no option decides."""
+    checkpoint, free = current_checkpoint(), _free(options)
+    assert checkpoint is not None
+    about: dict[str, Any] = {"command": options.command}
+    about |= {flag(name): _absolute(value) for name, value in vars(options).items() if name not in free}
+    about["files"] = None if files is None else [str(file) for sample in files for file in sample]
+    checkpoint.stage("command", about)
+    if n_kept and options.resume is None:
+        raise InputError(
+            f"an interrupted run to {options.output} can be resumed: {_pieces(n_kept)} kept in "
+            f"{checkpoint.folder}. Add --resume, or --no-resume to start again without them"
+        )
+    if options.resume and not options.quiet:
+        resumed = f"resuming an interrupted run, of which {_pieces(n_kept)} kept"
+        nothing = f"nothing is kept of an earlier run to {options.output}; starting at the beginning"
+        complain("note", resumed if n_kept else nothing)
 
 
 def _absolute(value: Any) -> Any:

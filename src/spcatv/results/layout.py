@@ -7,10 +7,9 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from spcatv._util.files import PARTIAL, atomic_folder, read_text, standing_folder
 from spcatv.model import ModelError
@@ -213,14 +212,12 @@ def claimed_folder(
     *,
     overwrite: bool,
     note: Callable[[str], None] | None = None,
-    beside: AbstractContextManager[Any] | None = None,
 ) -> Iterator[Path]:
     """Yield an empty folder, which becomes the results folder if the body succeeds.
 
     Missing parent folders are created, and removed again on failure. A ResultsError is raised before the body
     runs if the folder is in use or cannot be written. It is new or empty, or with `overwrite` holds nothing
-    but the results of an earlier run; `note` is then called with a line about what will be replaced. The
-    context manager `beside` is entered once the folder is locked, and left once the results are in place.
+    but the results of an earlier run; `note` is then called with a line about what will be replaced.
     """
     place = Path(os.path.realpath(folder.expanduser()))
     if os.path.ismount(place):
@@ -229,10 +226,7 @@ def claimed_folder(
             f"folder below it, such as {folder / 'spca-tv'}"
         )
     objection = partial(_objection, overwrite=overwrite)
-    with (
-        _created_parents(place),
-        atomic_folder(place, ResultsError, objection=objection, beside=beside) as temporary,
-    ):
+    with _created_parents(place), atomic_folder(place, ResultsError, objection=objection) as temporary:
         if note is not None and place.is_dir() and os.listdir(place):
             n_files = sum(path.is_file() for path in place.rglob("*"))
             note(f"the {n_files} files of an earlier run in {folder} will be replaced")
