@@ -21,17 +21,12 @@ from spcatv._util.parameters import TARGET_PARAMETERS
 from spcatv._version import __version__
 from spcatv.cli.app import BIDS, BIDS_FILTERS, PENALISED
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.parser import CommaList, InputError, Option, TableColumn
+from spcatv.cli.parser import CommaList, InputError, Option, TableColumn, flag
 
 Options = argparse.Namespace
 OptionTable = Mapping[str, Option]
 # where samples may come from; one of them is given
 INPUTS = ("images", "array", "bids")
-
-
-def flag(name: str) -> str:
-    """Return an option as it is written on the command line."""
-    return "--" + name.replace("_", "-")
 
 
 def effective_options(arguments: argparse.Namespace) -> Options:
@@ -96,15 +91,18 @@ def _one_way(given: Mapping[str, Any], configured: Mapping[str, Any], table: Opt
     return {**merged, **dict.fromkeys(usual if penalised else other)}
 
 
-def read_config(file: Path, table: OptionTable, command: str) -> dict[str, Any]:
-    """Read and check a TOML file with options of a command; an InputError names the file and the key."""
-    text = read_text(file, "configuration", InputError)
+def parse_toml(text: str, file: Path) -> dict[str, Any]:
+    """Return the values in a TOML text; an InputError names its file."""
     try:
-        written = tomllib.loads(text.replace("\r\n", "\n"))
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from error
+
+
+def read_config(file: Path, table: OptionTable, command: str) -> dict[str, Any]:
+    """Read and check a TOML file with options of a command; an InputError names the file and the key."""
     values: dict[str, Any] = {}
-    for key, value in written.items():
+    for key, value in parse_toml(read_text(file, "configuration", InputError), file).items():
         name = key.replace("-", "_")
         if name in values:
             raise InputError(f"{file}: {name} is given twice, with a hyphen and with an underscore")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from spcatv import progress
 from spcatv.cli.app import build_parser
+from spcatv.cli.parser import flag
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,14 +52,15 @@ def complain(kind: str, text: str) -> None:
 
 @cache
 def _flags() -> dict[str, str]:
+    """Return the option of every parameter that has one."""
     commands = build_parser().commands
-    options = {**commands["select"].options, **commands["fit"].options}
-    return {name: option.action.option_strings[-1] for name, option in options.items()} | _OTHER_NAMES
+    names = {**commands["select"].options, **commands["fit"].options}
+    return {name: flag(name) for name in names} | _OTHER_NAMES
 
 
 def in_options(text: str) -> str:
     """Return a message of the library with options in place of parameters: ``n_init=3`` is ``--n-init 3``."""
-    flags = {name: f"--{name.replace('_', '-')}" for name in _flags()} | _OTHER_NAMES
+    flags = _flags()
     for way, words in _OTHER_WAYS.items():
         text = re.sub(way, words, text)
     name = rf"(?<![\w/.\"'=-])({'|'.join(sorted(flags, key=len, reverse=True))})"
@@ -70,13 +72,13 @@ def in_options(text: str) -> str:
         return f"{flags[found[1]]} {value}".rstrip()
 
     text = re.sub(rf"""{name}=("[^"]*"|'[^']*'|[^\s,;:)]*)""", option, text)
-    return re.sub(rf"{name}(?![\w/=]|\.\w)", lambda found: _in_prose(found, flags), text)
 
+    def in_prose(found: re.Match[str]) -> str:
+        """Translate a name that is no English word, or one that begins the message."""
+        is_name = "_" in found[1] or (found.start() == 0 and found.string[found.end() :].startswith(" must"))
+        return flags[found[1]] if is_name else found[1]
 
-def _in_prose(found: re.Match[str], flags: dict[str, str]) -> str:
-    """Translate a name that is no English word, or one that begins the message."""
-    is_name = "_" in found[1] or (found.start() == 0 and found.string[found.end() :].startswith(" must"))
-    return flags[found[1]] if is_name else found[1]
+    return re.sub(rf"{name}(?![\w/=]|\.\w)", in_prose, text)
 
 
 def show_page(file: Path) -> None:

@@ -33,6 +33,11 @@ class InputError(ValueError):
     exit_code = 2
 
 
+def flag(name: str) -> str:
+    """Return an option as it is written on the command line."""
+    return "--" + name.replace("_", "-")
+
+
 @contextmanager
 def input_errors(*errors: type[Exception]) -> Iterator[None]:
     """Turn `errors` into an `InputError` with the same message."""
@@ -209,16 +214,14 @@ class Option:
         if isinstance(self.kind, Values):
             return self.kind(texts)
         if isinstance(self.kind, CommaList):
-            return self.kind(texts[0]) if isinstance(value, str) else tuple(map(self.kind.item, texts))
-        if self.action.nargs == 2:
-            if len(texts) != 2:
-                raise ArgumentTypeError(f"must hold 2 values, got {len(texts)}")
-            return tuple(map(self.kind, texts))
-        if len(texts) > 1:
+            return self.kind(",".join(texts))
+        if self.action.nargs == 2 and len(texts) != 2:
+            raise ArgumentTypeError(f"must hold 2 values, got {len(texts)}")
+        if self.action.nargs is None and len(texts) > 1:
             raise ArgumentTypeError(f"must be one value, got {value!r}")
-        if isinstance(self.kind, tuple):
-            return _choice(texts[0], self.kind)
-        return self.kind(texts[0])
+        read = partial(_choice, choices=self.kind) if isinstance(self.kind, tuple) else self.kind
+        values = tuple(map(read, texts))
+        return values if self.action.nargs == 2 else values[0]
 
 
 def _word(value: Any) -> str:
@@ -241,6 +244,8 @@ def _choice(text: str, choices: Sequence[str]) -> str:
 class Once(argparse.Action):
     """Action of an option with several words, which is refused when it is given again."""
 
+    kind: Any = None
+
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
     ) -> None:
@@ -257,8 +262,6 @@ class Once(argparse.Action):
         except ArgumentTypeError as error:
             raise argparse.ArgumentError(self, str(error)) from error
         namespace.more_images = [*getattr(namespace, "more_images", ()), *values[len(mine) :]]
-
-    kind: Any = None
 
 
 class Parser(argparse.ArgumentParser):

@@ -13,7 +13,7 @@ import numpy as np
 
 from spcatv._util.matching import match_rows
 from spcatv._util.parameters import FIT
-from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
+from spcatv._util.tables import TABLE_SUFFIXES, read_table
 from spcatv.cli.app import ARRAY, FIELDS, IMAGES
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
@@ -49,7 +49,6 @@ class Request:
     options: Options  # effective options
     files: tuple[SampleFiles, ...] | None  # the files of every sample; ``None`` for an array
     config: str  # the effective configuration
-    found: str = ""  # which files were found in a BIDS dataset, in one line
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,6 @@ def read_samples(request: Request) -> SampleSet:
     """Read the images or the array."""
     if request.files is None:
         return read_array(request.options)
-    if request.found and not request.options.quiet:
-        safe_print(request.found)
     if is_field(request.files):
         return read_fields(request.options, request.files)
     return read_images(request.options, request.files)
@@ -141,8 +138,7 @@ def make_request(arguments: argparse.Namespace, check: Callable[[Options], Optio
     """
     options, found = effective_options(arguments), ""
     if options.bids is not None:
-        images, found = find_bids_images(options)
-        options = replaced(options, images=images)
+        options.images, found = find_bids_images(options)
         if options.confounds_columns is not None and options.confounds is None:
             options.confounds = participants_of(options.bids)
             if options.confounds is None:
@@ -158,9 +154,11 @@ def make_request(arguments: argparse.Namespace, check: Callable[[Options], Optio
         options = check(options)
     files = _files(options, arguments.options)
     if files is not None and options.dtype is None and not is_field(files):
-        options = replaced(options, dtype=IMAGE_DTYPE)  # the configuration records the effective value
+        options.dtype = IMAGE_DTYPE  # the configuration records the effective value
     config = config_text(options, arguments.options, files, name=CONFIG)
-    return Request(options, files, config, found)
+    if found and not options.quiet:
+        safe_print(found)
+    return Request(options, files, config)
 
 
 def _files(options: Options, table: OptionTable) -> tuple[SampleFiles, ...] | None:
@@ -277,8 +275,8 @@ def _objection(samples: SampleSet, groups: Any) -> str:
     return ""
 
 
-def find_groups(options: Options, tables: dict[Path, Table]) -> TableColumn | None:
-    """Return the table and the column that `--groups` names; None without groups. Tables go to `tables`.
+def find_groups(options: Options) -> TableColumn | None:
+    """Return the table and the column that `--groups` names; None without groups.
 
     If `--groups` names no table, it is the table of confounds, the only positional argument if that is a
     table, or the participants of a BIDS dataset. An InputError says that no table has the column.
@@ -292,11 +290,10 @@ def find_groups(options: Options, tables: dict[Path, Table]) -> TableColumn | No
             f"--groups {column}: name the table as well, as in --groups participants.tsv:{column}; only a "
             "table of confounds, or one that names all images, is taken without being named"
         )
-    tables |= {file: read_table(file) for file in files}
-    holding = [file for file in files if column in tables[file].columns]
-    if not holding:
-        tables[files[0]].column(column)  # raises an error that lists the columns
-    return TableColumn(holding[0], column)
+    tables = [read_table(file) for file in files]
+    table = next((table for table in tables if column in table.columns), tables[0])
+    table.column(column)  # an error lists the columns
+    return TableColumn(table.file, column)
 
 
 def _known_tables(options: Options) -> list[Path]:
@@ -308,12 +305,13 @@ def _known_tables(options: Options) -> list[Path]:
     return tables if participants is None else [*tables, participants]
 
 
-def find_labels(options: Options, samples: SampleSet, tables: dict[Path, Table]) -> Groups:
+def find_labels(options: Options, samples: SampleSet) -> Groups:
     """Return the groups of the column of `--groups`; without it, samples of one person, or of one file."""
     if options.groups is None:
         return Groups(None if samples.groups is None else np.array(samples.groups))
     file, column = options.groups
-    match = match_rows(tables[file], samples.names, path_column=options.path_column, wanted=column)
-    labels = np.array(tables[file].complete_cells(column, match.rows))
+    table = read_table(file)
+    match = match_rows(table, samples.names, path_column=options.path_column, wanted=column)
+    labels = np.array(table.complete_cells(column, match.rows))
     match.warn_if_guessed()
     return Groups(labels, column, match.remark)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -14,10 +13,10 @@ from typing import Any
 
 from spcatv._util.files import read_text
 from spcatv.cli.app import RUN, build_parser
-from spcatv.cli.config import Options, flag
+from spcatv.cli.config import Options, parse_toml
 from spcatv.cli.display import complain
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.parser import InputError
+from spcatv.cli.parser import InputError, flag
 from spcatv.model.checkpoint import (
     CheckpointMismatchError,
     checkpointing,
@@ -52,8 +51,8 @@ def is_finished(options: Options, files: Sequence[SampleFiles] | None, config: s
     file = output.expanduser() / CONFIG
     if not options.resume or options.overwrite or not file.is_file():
         return False
-    free = _free(options)
-    found, wanted = _comparable(read_text(file, "configuration", InputError), free), _comparable(config, free)
+    texts = (read_text(file, "configuration", InputError), config)
+    found, wanted = (_comparable(text, file, _free(options)) for text in texts)
     if found != wanted:
         raise InputError(
             f"{output} holds the results of another run: {differences(found, wanted)}. Name another folder "
@@ -78,9 +77,9 @@ def _free(options: Options) -> set[str]:
     return {"images", "command", "cache", *(name for name in table if table[name].group == RUN)}
 
 
-def _comparable(config: str, free: set[str]) -> dict[str, Any]:
+def _comparable(config: str, file: Path, free: set[str]) -> dict[str, Any]:
     """Return the options of a configuration without those that do not change the results."""
-    values = tomllib.loads(config)
+    values = parse_toml(config, file)
     options = {flag(name): value for name, value in values.items() if name not in free}
     head = config.partition("\n\n")[0]
     return {"version or command": head, **options, "files": values.get("images")}

@@ -9,14 +9,11 @@ import argparse
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from spcatv._util.devices import check_device
 from spcatv._util.parameters import EXPLORE
-from spcatv._util.tables import Table
 from spcatv.cli.config import Options, replaced
 from spcatv.cli.parser import InputError
 from spcatv.cli.pipeline import (
@@ -48,13 +45,11 @@ NOT_OF_EXPLORE: dict[str, Any] = {
 }
 # [protocol://]host:port, and what may follow it
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?")
-Tables = dict[Path, Table]
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Choose, fit, resample, and write the results."""
-    tables: Tables = {}  # as they were read while the options were checked
-    run_command(arguments, partial(_checked, tables), partial(_select, tables))
+    run_command(arguments, _checked, _select)
 
 
 def search_parameters(options: Options) -> dict[str, Any]:
@@ -63,7 +58,7 @@ def search_parameters(options: Options) -> dict[str, Any]:
     return {**model_parameters(options), **{name: value for name, value in own.items() if value is not None}}
 
 
-def _checked(tables: Tables, options: Options) -> Options:
+def _checked(options: Options) -> Options:
     """Refuse options that no selection could use, and find the table of the groups."""
     options = Options(**{**NOT_OF_EXPLORE, **vars(options)})
     if options.explore:
@@ -78,15 +73,15 @@ def _checked(tables: Tables, options: Options) -> Options:
         raise InputError(
             f"--scheduler {options.scheduler} is not an address with a port, such as tcp://host:8786"
         )
-    return replaced(options, groups=find_groups(options, tables))
+    return replaced(options, groups=find_groups(options))
 
 
-def _select(tables: Tables, request: Request) -> Outcome:
+def _select(request: Request) -> Outcome:
     """Read the samples, compare the settings, and resample and split with the chosen one."""
     options = request.options
     with _cluster(options.scheduler) as client:
         samples = read_samples(request)
-        groups = find_labels(options, samples, tables)
+        groups = find_labels(options, samples)
         labels = groups.labels
         if options.groups is None and labels is not None:  # not more folds than there are people or files
             options = replaced(options, cv=min(options.cv, len(set(labels))))
