@@ -51,18 +51,7 @@ GRID_HINT = "leave the option out to compare the default values, or separate val
 MODEL, SELECTION = "the components", "the choice, and how far to trust it"
 PENALISED = "the paper's penalised model, instead of --sparsity and --smoothness"
 # options that `--help` shows; `--help-all` shows all
-FIT_USUAL = (
-    *("output", "n_components", "sparsity", "smoothness", "mask", "surface", "bids", "array", "confounds"),
-    "confounds_columns",
-)
-EXPLORE_USUAL = (
-    *("output", "n_components", "sparsity", "smoothness", "mask", "confounds", "confounds_columns"),
-    *("groups", "n_jobs", "open"),
-)
-SELECT_USUAL = (
-    *("output", "n_components", "sparsity", "smoothness", "mask", "confounds", "confounds_columns"),
-    *("groups", "rule", "n_jobs"),
-)
+USUAL = ("output", "n_components", "sparsity", "smoothness", "mask", "confounds", "confounds_columns")
 BIDS_FILTERS = {
     "subject": "people, such as 01 02",
     "session": "visits",
@@ -151,7 +140,8 @@ def build_parser() -> Parser:
 # fmt: off
 def _add_fit(commands: Commands) -> Parser:
     parser = _samples_command(
-        commands, "fit", "find the components of images or of an array", FIT_TEXT, FIT_EXAMPLES, FIT_USUAL)
+        commands, "fit", "find the components of images or of an array", FIT_TEXT, FIT_EXAMPLES,
+        ("surface", "bids", "array"))
     hint = "`spca-tv select` chooses sparsity and smoothness by cross-validation"
     one = ("takes one value, or one share per component with commas (0.7,0.8,0.9); several values to choose "
            "from are for spca-tv select")
@@ -176,7 +166,7 @@ def _add_fit(commands: Commands) -> Parser:
 def _add_select(commands: Commands) -> Parser:
     parser = _samples_command(
         commands, "select", "choose the penalty by cross-validation, and measure stability", SELECT_TEXT,
-        SELECT_EXAMPLES, SELECT_USUAL)
+        SELECT_EXAMPLES, ("groups", "rule", "n_jobs"))
     numbers = Values(partial(number, hint=GRID_HINT))
     _add_inputs(parser)
     _add_grid(parser.in_group(MODEL), SEARCH.sparsity, SEARCH.smoothness)
@@ -207,7 +197,7 @@ def _add_select(commands: Commands) -> Parser:
 def _add_explore(commands: Commands) -> Parser:
     parser = _samples_command(
         commands, "explore", "see what sparsity and smoothness do to the maps, on a page with sliders",
-        EXPLORE_TEXT, EXPLORE_EXAMPLES, EXPLORE_USUAL)
+        EXPLORE_TEXT, EXPLORE_EXAMPLES, ("groups", "n_jobs", "open"))
     _add_inputs(parser)
     _add_grid(parser.in_group(MODEL), EXPLORE.sparsity, EXPLORE.smoothness)
     add = parser.in_group(SELECTION)
@@ -224,11 +214,11 @@ def _add_explore(commands: Commands) -> Parser:
 def _samples_command(
     commands: Commands, name: str, help: str, description: str, examples: str, usual: Sequence[str]
 ) -> Parser:
-    """Add a command that reads samples and writes a results folder."""
+    """Add a command that reads samples and writes a results folder; `usual` options are shown by `--help`."""
     parser = commands.add_parser(
         name,
         help=help,
-        usual=usual,
+        usual=(*USUAL, *usual),
         usage=f"spca-tv {name} IMAGES... --output DIR [options]",
         description=description,
         epilog=examples,

@@ -39,12 +39,12 @@ def flag(name: str) -> str:
 
 
 @contextmanager
-def input_errors(*errors: type[Exception]) -> Iterator[None]:
-    """Turn `errors` into an `InputError` with the same message."""
+def input_errors(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
+    """Turn `errors` into an `InputError` with the same message, after a prefix."""
     try:
         yield
     except errors as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"{prefix}{error}") from error
 
 
 def check_output_file(file: Path | None, *, overwrite: bool, example: str) -> Path:

@@ -207,7 +207,7 @@ def with_number(options: Options, samples: SampleSet) -> tuple[Options, Componen
         return options, None
     names = ("center", "global_signal", "device")
     given = {name: value for name, value in model_parameters(options).items() if name in names}
-    try:
+    with input_errors(ValueError, prefix="--n-components auto: "):
         count = count_components(
             SPCATV(structure=samples.structure, dtype=samples.dtype, **given),
             samples.matrix,
@@ -215,14 +215,7 @@ def with_number(options: Options, samples: SampleSet) -> tuple[Options, Componen
             standardize=samples.adjustment.standardize,
             confounds=samples.adjustment.confounds,
         )
-    except ValueError as error:
-        raise InputError(f"--n-components auto: {error}") from error
     return replaced(options, n_components=count.n_components), count
-
-
-def n_workers(options: Options) -> int | None:
-    """Return the number of workers on this machine; None for all workers of a cluster."""
-    return None if getattr(options, "scheduler", None) is not None else options.n_jobs
 
 
 def parts_of(options: Options, samples: SampleSet, groups: Any) -> dict[str, Any]:
@@ -231,7 +224,7 @@ def parts_of(options: Options, samples: SampleSet, groups: Any) -> dict[str, Any
         "groups": groups,
         "standardize": samples.adjustment.standardize,
         "confounds": samples.adjustment.confounds,
-        "n_jobs": n_workers(options),
+        "n_jobs": options.n_jobs,
     }
 
 

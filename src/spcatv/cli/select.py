@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any
 
 from spcatv._util.devices import check_device
 from spcatv._util.parameters import EXPLORE
 from spcatv.cli.config import Options, replaced
-from spcatv.cli.parser import InputError
+from spcatv.cli.parser import InputError, input_errors
 from spcatv.cli.pipeline import (
     Outcome,
     Request,
@@ -24,7 +23,6 @@ from spcatv.cli.pipeline import (
     find_groups,
     find_labels,
     model_parameters,
-    n_workers,
     parts_of,
     read_samples,
     run_command,
@@ -69,56 +67,42 @@ def _checked(options: Options) -> Options:
     check_number(options)
     if options.scheduler is None:
         check_device(options.device)
-    if options.scheduler is not None and not ADDRESS.fullmatch(options.scheduler):
+    elif not ADDRESS.fullmatch(options.scheduler):
         raise InputError(
             f"--scheduler {options.scheduler} is not an address with a port, such as tcp://host:8786"
         )
+    else:
+        options.n_jobs = None  # all workers of the cluster
     return replaced(options, groups=find_groups(options))
 
 
 def _select(request: Request) -> Outcome:
     """Read the samples, compare the settings, and resample and split with the chosen one."""
     options = request.options
-    with _cluster(options.scheduler) as client:
+    with ExitStack() as stack:
+        client = None
+        if options.scheduler is not None:  # connected before any data are read
+            with input_errors(ConnectionError, prefix="--scheduler: "):
+                client = stack.enter_context(dask_backend(options.scheduler))
         samples = read_samples(request)
         groups = find_labels(options, samples)
         labels = groups.labels
         if options.groups is None and labels is not None:  # not more folds than there are people or files
             options = replaced(options, cv=min(options.cv, len(set(labels))))
-        _check_folds(options, samples, labels)
+        unusable = f"--cv {options.cv} does not go with {len(samples.names)} samples: "
+        with input_errors(ValueError, prefix=unusable):
+            make_folds(options.cv, samples.matrix, groups=labels)
         announce(request, samples)
-        # every worker of a cluster gets the data once
-        with nullcontext() if client is None else dask_backend(client, samples.matrix, samples.structure):
-            options, count = with_number(options, samples)
-            search = _compared(options, samples, labels)
-            model = search.best_estimator_
-            stability = _resampled(options, samples, labels, model)
-            n_splits = options.n_splits if options.command == "select" else 0
-            halves, verdict = verdicts(replaced(options, n_splits=n_splits), samples, model, labels)
-            exploration = _explored(options, samples, search) if options.explore else None
+        if client is not None:  # every worker of a cluster gets the data once
+            stack.enter_context(dask_backend(client, samples.matrix, samples.structure))
+        options, count = with_number(options, samples)
+        search = _compared(options, samples, labels)
+        model = search.best_estimator_
+        stability = _resampled(options, samples, labels, model)
+        n_splits = options.n_splits if options.command == "select" else 0
+        halves, verdict = verdicts(replaced(options, n_splits=n_splits), samples, model, labels)
+        exploration = _explored(options, samples, search) if options.explore else None
     return Outcome(samples, model, groups, count, halves, verdict, search, stability, exploration)
-
-
-@contextmanager
-def _cluster(address: str | None) -> Iterator[Any]:
-    """Give a client of the Dask cluster, connected before any data are read; None without an address."""
-    with ExitStack() as stack:
-        client = None
-        if address is not None:
-            try:
-                client = stack.enter_context(dask_backend(address))
-            except ConnectionError as error:
-                raise InputError(f"--scheduler: {error}") from error
-        yield client
-
-
-def _check_folds(options: Options, samples: SampleSet, labels: Any) -> None:
-    try:
-        make_folds(options.cv, samples.matrix, groups=labels)
-    except ValueError as error:
-        raise InputError(
-            f"--cv {options.cv} does not go with {len(samples.names)} samples: {error}"
-        ) from error
 
 
 def _compared(options: Options, samples: SampleSet, labels: Any) -> SPCATVCV:
@@ -127,7 +111,7 @@ def _compared(options: Options, samples: SampleSet, labels: Any) -> SPCATVCV:
         structure=samples.structure,
         dtype=samples.dtype,
         standardize=samples.adjustment.standardize,
-        n_jobs=n_workers(options),
+        n_jobs=options.n_jobs,
         **{**search_parameters(options), "cv": _splitter(options, labels)},
     )
     return search.fit(samples.matrix, groups=labels, confounds=samples.adjustment.confounds)
