@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -108,22 +108,16 @@ _asked_at_start = _asked_for(os.environ)
 
 def _is_one_of_many() -> bool:
     """Return whether this thread is one of several workers that have one core each."""
-    if "distributed" in sys.modules and _is_dask_worker():
-        return True
+    if "distributed" in sys.modules:
+        from distributed import get_worker
+
+        with suppress(ValueError):  # this is no worker
+            get_worker()
+            return True
     nested = (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0
     # the environment limits the threads of joblib's worker processes
     told = threading.current_thread() is threading.main_thread() and bool(_asked_at_start)
     return nested and not told
-
-
-def _is_dask_worker() -> bool:
-    from distributed import get_worker
-
-    try:
-        get_worker()
-    except ValueError:
-        return False
-    return True
 
 
 def most_threads() -> int:

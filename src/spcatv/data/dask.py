@@ -79,15 +79,14 @@ class DaskData(BlockedData):
     def __init__(self, array: Any, dtype: Any = None, budget: Budget = Budget()) -> None:  # noqa: B008
         self.array = _in_row_chunks(array)
         self.dtype = float_dtype(self.array.dtype) if dtype is None else np.dtype(dtype)
-        self.budget = budget
         self.bounds = np.r_[0, np.cumsum(self.array.chunks[0])].astype(np.intp)
         self.samples = np.arange(self.array.shape[0])
         self.shape = self.array.shape
         self._rest, self._blocks = _inlined(self.array)
-        heights = self.array.chunks[0]
         row_bytes = max(self.shape[1] * self.dtype.itemsize, 1)
         self._height = budget.block_rows(row_bytes, 1, self.shape[1])
-        self._threads = _affordable_threads(budget, max(heights, default=1) * row_bytes, self.shape[1])
+        tallest = max(self.array.chunks[0], default=1)
+        self._threads = _affordable_threads(budget, tallest * row_bytes, self.shape[1])
 
     def take(self, samples: IntArray) -> Self:
         """Return the given samples of these, by their numbers."""

@@ -29,12 +29,8 @@ WORKING_VECTORS, COMPONENT_VECTORS = 64, 22
 LEARNT_VECTORS = 24
 # Parts of the memory left beside these vectors: one block is in use, one is being read, two are to spare.
 PARTS = 4
-UNITS = {"": 1} | {
-    prefix.lower() + suffix: base**power
-    for power, prefix in enumerate(("k", "M", "G", "T"), start=1)
-    for suffix, base in (("b", 1000), ("", 1000), ("ib", 1024))
-}
-UNITS["b"] = 1
+# Text such as "2 GB" or "1.5 gib": a number, a prefix, and whether it counts in powers of 1024.
+SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
 
 
 def checked_memory_limit(value: Any) -> int | None:
@@ -57,10 +53,11 @@ def checked_memory_limit(value: Any) -> int | None:
         f'memory_limit must be None, a number of bytes, or text such as "2 GB" or "500 MiB"; got {value!r}'
     )
     if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", value.lower())
-        if match is None or match[2] not in UNITS:
+        match = SIZE.fullmatch(value)
+        if match is None:
             raise ValueError(wrong)
-        value = float(match[1]) * UNITS[match[2]]
+        base = 1024 if match[3] else 1000
+        value = float(match[1]) * base ** " kmgt".index((match[2] or " ").lower())
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(wrong)
     if not 1 <= float(value) < float("inf"):

@@ -250,10 +250,12 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         n_finite += finite
         total += np.where(finite, row, 0)
     usable = 2 * n_finite > max(len(X), 2)  # in most images, and in two at least
-    median = np.where(usable, _median_image(X), 0.0)
-    directions = _leading_directions(X, median, usable)
+    some = np.array(X[:: -(-len(X) // MOST_IN_MEDIAN)], dtype=np.float64)
+    some[~np.isfinite(some)] = np.nan
+    median = np.where(usable, _median_image(some), 0.0)
+    directions = _leading_directions(np.where(usable, some - median, np.nan))
     distance, deviation = np.zeros(len(X)), np.zeros(len(X))
-    correlation, beside = np.full(len(X), np.nan), np.full(len(X), np.nan)
+    correlation, compared = np.full(len(X), np.nan), np.full(len(X), np.nan)
     for number, row in enumerate(X):
         good = np.flatnonzero(usable & np.isfinite(row))
         values = row[good].astype(np.float64)
@@ -266,20 +268,19 @@ def _compared(X: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
             distance[number] = np.sqrt(np.mean(left**2))
             if deviation[number] > 0:
                 correlation[number] = _correlation(values, others)
-                beside[number] = _correlation(median[good] + left, others)
+                compared[number] = _correlation(median[good] + left, others)
     usual = float(np.median(distance)) or float(distance.max()) or 1.0
-    return distance / usual, correlation, beside, deviation
+    return distance / usual, correlation, compared, deviation
 
 
-def _leading_directions(X: Any, median: FloatArray, usable: BoolArray) -> FloatArray:
-    """Return orthonormal leading directions (n, P) of the differences from the median image.
+def _leading_directions(differences: FloatArray) -> FloatArray:
+    """Return orthonormal leading directions (n, P) of differences from the median image; NaN count as 0.
 
     Images are first divided by the root of their lengths: large scores define the direction of a component,
     but single images hardly turn it. A direction that one image makes is left out, because removing it would
     hide this image.
     """
-    rows = np.asarray(X[:: -(-len(X) // MOST_IN_MEDIAN)], dtype=np.float64)
-    rows = np.where(np.isfinite(rows) & usable, rows - median, 0.0)
+    rows = np.nan_to_num(differences)
     roots = np.sqrt(np.linalg.norm(rows, axis=1, keepdims=True))
     rows = np.divide(rows, roots, out=np.zeros_like(rows), where=roots > 0)
     values, vectors = np.linalg.eigh(rows @ rows.T)
@@ -294,12 +295,10 @@ def _correlation(a: FloatArray, b: FloatArray) -> float:
     return float((a * b).sum()) / size if size > 0 else float("nan")
 
 
-def _median_image(X: Any) -> FloatArray:
-    """Return the median of the finite values of every feature over some samples; NaN where there are none."""
-    rows = np.asarray(X[:: -(-len(X) // MOST_IN_MEDIAN)])
-    finite = np.isfinite(rows)
-    n_finite = np.count_nonzero(finite, axis=0)
-    ordered = np.sort(np.where(finite, rows, np.nan), axis=0)  # NaN come last
+def _median_image(rows: FloatArray) -> FloatArray:
+    """Return the median of every feature without NaN; NaN where there is nothing else."""
+    n_finite = np.count_nonzero(~np.isnan(rows), axis=0)
+    ordered = np.sort(rows, axis=0)  # NaN come last
     middles = np.stack([np.maximum(n_finite - 1, 0) // 2, n_finite // 2])
     return np.take_along_axis(ordered, middles, axis=0).mean(axis=0)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -19,16 +18,8 @@ from spcatv.model.codec import ModelError
 NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write plain finite numbers; the same arrays give the same bytes."""
-    for name, array in arrays.items():
-        check_array(name, array)
-    in_order: dict[str, Any] = {name: arrays[name] for name in sorted(arrays)}
-    np.savez(path, **in_order)
-
-
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Read what `write_arrays` has written, and raise a ModelError if it is damaged."""
+    """Read plain finite numbers; a ModelError if the file is damaged, or holds anything else."""
     try:
         with opened_npz(path) as archive:
             arrays = {name: np.asarray(archive[name]) for name in archive.files}

@@ -23,10 +23,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spcatv._util.files import atomic_folder, open_regular, read_text, standing_folder
 from spcatv._util.types import Array
 from spcatv._version import __version__
-from spcatv.model.arrays import check_array, read_arrays, write_arrays
+from spcatv.model.arrays import check_array, read_arrays
 from spcatv.model.codec import ModelError, checked
 
 SCHEMA_VERSION = 1
@@ -122,7 +124,8 @@ def write_model(
                 extras(temporary)
             if (temporary / DOCUMENT).exists() or (temporary / ARRAYS).exists():
                 raise ModelError(f"extras must not write {DOCUMENT} or {ARRAYS}")
-            write_arrays(temporary / ARRAYS, saved.arrays)
+            in_order: dict[str, Any] = dict(sorted(saved.arrays.items()))  # equal models have equal files
+            np.savez(temporary / ARRAYS, **in_order)
             document["files"] = _manifest(temporary)
             document["sha256"] = _document_sha256(document)
             text = json.dumps(document, indent=1, allow_nan=False)
