@@ -24,7 +24,7 @@ from spcatv.data.memory import Budget, bytes_text
 from spcatv.data.outliers import BlankError, ImageQualityWarning, Wording, sample_quality
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel, file_sha256
-from spcatv.model.arrays import opened_npz
+from spcatv.model.folder import opened_npz
 from spcatv.results.layout import COMPONENT_MAPS, MODEL
 from spcatv.results.read import restore_model
 from spcatv.results.write import SampleSet, write_json

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from spcatv._util.files import atomic_folder, open_regular, read_text, standing_folder
 from spcatv._util.types import Array
 from spcatv._version import __version__
-from spcatv.model.arrays import check_array, read_arrays
 from spcatv.model.codec import ModelError, checked
 
 SCHEMA_VERSION = 1
@@ -39,6 +40,8 @@ ARRAYS = "arrays.npz"
 PARTS: dict[str, Any] = {"kind": str, "parameters": dict, "fitted": dict, "inputs": dict, "versions": dict}
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 IMAGE_PACKAGES = ("nilearn", "nibabel")  # of models of images
+# Names of arrays: letters and digits with single separators between them, safe file names on every system.
+ARRAY_NAME = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*")
 
 
 def current_versions(*others: str) -> dict[str, str]:
@@ -117,7 +120,7 @@ def write_model(
     except (TypeError, ValueError) as error:
         raise ModelError(f"the model cannot be written as JSON: {error}") from error
     for name, array in saved.arrays.items():
-        check_array(name, array)
+        _check_array(name, array)
     with atomic_folder(folder, ModelError, objection=_objection) as temporary:
         try:
             if extras is not None:
@@ -178,7 +181,7 @@ def read_model(folder: str | os.PathLike[str], *, kind: str | None = None) -> Sa
             raise ModelError(f"{place / name} is missing or not a plain file: the model is incomplete")
         _check_file(place / name, entry)
     parts = {name: document[name] for name in PARTS}
-    return SavedModel(arrays=read_arrays(place / ARRAYS), **parts, source=str(folder))
+    return SavedModel(arrays=_read_arrays(place / ARRAYS), **parts, source=str(folder))
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
@@ -305,3 +308,39 @@ def _check_file(path: Path, entry: Any) -> None:
             raise ModelError(f"{path} was changed after it was written: its SHA-256 does not match")
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _read_arrays(path: Path) -> dict[str, Array]:
+    """Read plain finite numbers; a ModelError if the file is damaged, or holds anything else."""
+    try:
+        with opened_npz(path) as archive:
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(f"{path} is damaged, or not a file of arrays: {reason}") from error
+    for name, array in arrays.items():
+        _check_array(name, array, f" of {path}")
+    return arrays
+
+
+def _check_array(name: str, array: Array, where: str = "") -> None:
+    """Raise a ModelError unless the array has a safe name and holds plain finite numbers."""
+    if not ARRAY_NAME.fullmatch(name):
+        raise ModelError(f"{name!r}{where} cannot name an array: use letters, digits and single . _ -")
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise ModelError(f"the array {name!r}{where} has the type {array.dtype}; only plain numbers are kept")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        n_wrong = int(array.size - np.isfinite(array).sum())
+        raise ModelError(f"the array {name!r}{where} holds {n_wrong} values that are NaN or infinite")
+
+
+@contextmanager
+def opened_npz(path: Path) -> Iterator[NpzFile]:
+    """Open an ``.npz`` file; errors of a damaged one in the ``with`` block become ValueErrors."""
+    with open_regular(path) as file:
+        try:
+            yield NpzFile(file, allow_pickle=False)
+        except ValueError:
+            raise
+        except Exception as error:  # NumPy and its decoders raise nearly anything for a damaged file
+            raise ValueError(str(error) or type(error).__name__) from error

@@ -25,7 +25,7 @@ from spcatv.data.outliers import ImageQuality
 from spcatv.estimator import SPCATV
 from spcatv.metrics import threshold_loadings
 from spcatv.model import SavedModel, checked, read_model
-from spcatv.model.arrays import opened_npz
+from spcatv.model.folder import opened_npz
 from spcatv.results import layout as files
 from spcatv.results.layout import STABILITY_INDICES, STABILITY_MAPS, ResultsError, model_folder
 from spcatv.selection import SPCATVCV, ComponentCount
