@@ -142,15 +142,15 @@ def atomic_folder(
     place = Path(os.path.realpath(target))
     temporary, previous = _beside(place, PARTIAL), _beside(place, PREVIOUS)
     with ExitStack() as stack:
-        with _raising(error, f"cannot write in the folder {place.parent}"):
+        with os_errors(error, f"cannot write in the folder {place.parent}"):
             place.parent.mkdir(parents=True, exist_ok=True)
         lock = _beside(place, "spca-tv-lock")
-        with _raising(error, f"cannot lock {target} with {lock}"):
+        with os_errors(error, f"cannot lock {target} with {lock}"):
             try:
                 stack.enter_context(locked(lock))
             except BlockingIOError as failure:
                 raise error(f"another process is writing to {target}; wait for it to end") from failure
-        with _raising(error, f"cannot write the folder {target}"):
+        with os_errors(error, f"cannot write the folder {target}"):
             if not place.exists() and previous.is_dir():
                 os.replace(previous, place)
             _check_replaceable(target, place, error, objection)
@@ -160,7 +160,7 @@ def atomic_folder(
             if place.is_dir():
                 shutil.copymode(place, temporary)
         yield temporary
-        with _raising(error, f"cannot write the folder {target}"):
+        with os_errors(error, f"cannot write the folder {target}"):
             for path in [*temporary.rglob("*"), temporary]:
                 if not path.is_symlink():
                     flush(path)
@@ -178,7 +178,7 @@ def _beside(place: Path, ending: str) -> Path:
 
 
 @contextmanager
-def _raising(error: type[Exception], what: str) -> Iterator[None]:
+def os_errors(error: type[Exception], what: str) -> Iterator[None]:
     """Turn an OSError into the given error."""
     try:
         yield

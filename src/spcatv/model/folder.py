@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from spcatv._util.files import atomic_folder, open_regular, read_text, standing_folder
+from spcatv._util.files import atomic_folder, open_regular, os_errors, read_text, standing_folder
 from spcatv._util.types import Array
 from spcatv._version import __version__
 from spcatv.model.codec import ModelError, checked
@@ -121,20 +121,20 @@ def write_model(
         raise ModelError(f"the model cannot be written as JSON: {error}") from error
     for name, array in saved.arrays.items():
         _check_array(name, array)
-    with atomic_folder(folder, ModelError, objection=_objection) as temporary:
-        try:
-            if extras is not None:
-                extras(temporary)
-            if (temporary / DOCUMENT).exists() or (temporary / ARRAYS).exists():
-                raise ModelError(f"extras must not write {DOCUMENT} or {ARRAYS}")
-            in_order: dict[str, Any] = dict(sorted(saved.arrays.items()))  # equal models have equal files
-            np.savez(temporary / ARRAYS, **in_order)
-            document["files"] = _manifest(temporary)
-            document["sha256"] = _document_sha256(document)
-            text = json.dumps(document, indent=1, allow_nan=False)
-            (temporary / DOCUMENT).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ModelError(f"cannot write the model folder {folder}: {error.strerror or error}") from error
+    with (
+        atomic_folder(folder, ModelError, objection=_objection) as temporary,
+        os_errors(ModelError, f"cannot write the model folder {folder}"),
+    ):
+        if extras is not None:
+            extras(temporary)
+        if (temporary / DOCUMENT).exists() or (temporary / ARRAYS).exists():
+            raise ModelError(f"extras must not write {DOCUMENT} or {ARRAYS}")
+        in_order: dict[str, Any] = dict(sorted(saved.arrays.items()))  # equal models have equal files
+        np.savez(temporary / ARRAYS, **in_order)
+        document["files"] = _manifest(temporary)
+        document["sha256"] = _document_sha256(document)
+        text = json.dumps(document, indent=1, allow_nan=False)
+        (temporary / DOCUMENT).write_text(text + "\n", encoding="utf-8")
     return Path(folder)
 
 
@@ -300,14 +300,12 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_file(path: Path, entry: Any) -> None:
     """Compare a file with its size and SHA-256 in the document."""
     size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-    try:
+    with os_errors(ModelError, f"cannot read {path}"):
         found = path.stat().st_size
         if found != size:
             raise ModelError(f"{path} has {found} bytes instead of {size}: truncated or changed")
         if file_sha256(path) != digest:
             raise ModelError(f"{path} was changed after it was written: its SHA-256 does not match")
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _read_arrays(path: Path) -> dict[str, Array]:
