@@ -118,10 +118,10 @@ def read_table(file: Path) -> Table:
     if not lines:
         raise TableError(f"{file} is empty; it should hold a header and one row per sample")
     columns, *rows = lines
-    for number, row in enumerate(rows, start=1):
+    for place, row in enumerate(rows, start=1):
         if len(row) != len(columns):
             raise TableError(
-                f"{file}: row {number} has {len(row)} cells, the header has {len(columns)} "
+                f"{file}: row {place} has {len(row)} cells, the header has {len(columns)} "
                 f"(columns are separated by {DELIMITERS[delimiter]})"
             )
     if len(set(columns)) != len(columns):

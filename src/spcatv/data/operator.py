@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -347,7 +347,13 @@ class CentredData:
     def _gram(self) -> FloatArray:
         if self.shape[0] <= self.shape[1]:
             return frozen(self.data.gram(self.mean))
-        return frozen(self.data.each_block(partial(_feature_gram, to_host(self.mean)))[1])
+        mean = to_host(self.mean)
+
+        def product(_: Positions, block: FloatArray) -> Found:
+            centred = block - mean
+            return None, centred.T @ centred
+
+        return frozen(self.data.each_block(product)[1])
 
     def gram(self) -> FloatArray:
         """Return ``X X'`` if N <= P, else ``X'X``, of the centred data; computed once."""
@@ -420,12 +426,6 @@ class CentredData:
         mean = to_host(self.mean)
         for samples, block in self.data.blocks(entries):
             yield samples, block - mean
-
-
-def _feature_gram(mean: FloatArray, _: Positions, block: FloatArray) -> tuple[None, FloatArray]:
-    """Return ``X'X`` of some samples."""
-    centred = block - mean
-    return None, centred.T @ centred
 
 
 class DeflatedData(CentredData):

@@ -312,7 +312,8 @@ def _reasons(columns: dict[str, FloatArray], compared: FloatArray, wording: Word
         "correlation": "correlation {:.2f} with the mean of the others",
     }
     judged = dict(columns)
-    judged |= {"distance": _logarithm(columns["distance"]), "correlation": _minus_fisher_z(compared)}
+    minus_fisher_z = -np.arctanh(np.clip(compared, -0.999999, 0.999999))
+    judged |= {"distance": _logarithm(columns["distance"]), "correlation": minus_fisher_z}
     if len(compared) < FEWEST:
         del judged["distance"], judged["correlation"]
     elif not (wording.alike and _middle(compared) >= COMMON):
@@ -327,10 +328,6 @@ def _reasons(columns: dict[str, FloatArray], compared: FloatArray, wording: Word
 
 def _logarithm(distance: FloatArray) -> FloatArray:
     return np.log(np.maximum(distance, np.finfo(np.float64).tiny))
-
-
-def _minus_fisher_z(correlation: FloatArray) -> FloatArray:
-    return -np.arctanh(np.clip(correlation, -0.999999, 0.999999))
 
 
 def _middle(values: FloatArray) -> float:
