@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from spcatv.problem import LoadingProblem
 from spcatv.solvers import Status, solve
 from spcatv.solvers.api import Monitor
-from spcatv.solvers.nesterov import conesta, fista, fista_loop, look_at, optimal_mu
+from spcatv.solvers.nesterov import SmoothedDescent, conesta, fista, optimal_mu
 from spcatv.structure import grid
 
 
@@ -36,19 +36,12 @@ def test_fista_with_too_much_smoothing_reports_it_and_stops(problem):
 def test_fista_minimises_the_smoothed_objective(problem):
     """At the end the gradient map of F_mu is zero: the point solves the smoothed problem."""
     mu, step = 0.1, 1e-2
-    monitor = Monitor(problem, "fista", 1e-6)
-    end = fista_loop(
-        problem,
-        np.zeros(20),
-        mu,
-        stop=lambda look: look.smoothed < 1e-14,
-        monitor=monitor,
-        n_iter=0,
-        max_iter=20_000,
-    )
-    alpha = problem.dual_point(problem.structure.forward(end.v), mu)
-    moved = problem.prox(end.v - step * (problem.gradient(end.v) + problem.dual_pull(alpha)), step)
-    np.testing.assert_allclose(moved, end.v, atol=1e-7)
+    descent = SmoothedDescent(problem, Monitor(problem, "fista", 1e-6), max_iter=20_000)
+    descent.minimize(mu, lambda look: look.smoothed < 1e-14)
+    v = descent.v
+    alpha = problem.dual_point(problem.structure.forward(v), mu)
+    moved = problem.prox(v - step * (problem.gradient(v) + problem.dual_pull(alpha)), step)
+    np.testing.assert_allclose(moved, v, atol=1e-7)
 
 
 def test_first_iterations_follow_the_recipe(problem):
@@ -88,29 +81,30 @@ def test_continuation_is_the_one_of_the_paper(problem, gap, start, monkeypatch):
     """Every round's mu and wanted gap, replayed from what FISTA returned."""
     rounds = []
 
-    def spying_loop(problem, v, mu, *, stop, **keywords):
-        end = fista_loop(problem, v, mu, stop=stop, **keywords)
-        rounds.append((mu, end))
-        return end
+    def spying(descent, mu, stop):
+        look = minimize(descent, mu, stop)
+        rounds.append((mu, look))
+        return look
 
-    monkeypatch.setattr("spcatv.solvers.nesterov.fista_loop", spying_loop)
+    minimize = SmoothedDescent.minimize
+    monkeypatch.setattr(SmoothedDescent, "minimize", spying)
     v0 = start * np.random.default_rng(2).normal(size=20)
     solution = conesta(problem, tol=1e-5, gap=gap, v0=v0)
     assert solution.status is Status.CONVERGED
     assert len(rounds) > 5
 
     monitor = Monitor(problem, "replay", 1e-5)
-    eps = 0.5 * look_at(problem, v0, 1e-8, monitor=monitor, iteration=0, gap=gap).smoothed
+    eps = 0.5 * SmoothedDescent(problem, monitor, 0, v0, gap=gap).look(1e-8).smoothed
     mu = np.inf
-    for number, (used, end) in enumerate(rounds):
+    for number, (used, look) in enumerate(rounds):
         mu = min(mu, optimal_mu(problem, eps))
         assert used == pytest.approx(mu)
         price = 0.5 * problem.tv * mu * problem.structure.n_groups
         if number < len(rounds) - 1:
-            assert end.look.smoothed <= eps - price
+            assert look.smoothed <= eps - price
         # the exact gap is never above the paper's precision of the round
-        assert end.look.exact <= (end.look.smoothed + price) * (1 + 1e-9)
-        eps = 0.5 * (end.look.smoothed + price)
+        assert look.exact <= (look.smoothed + price) * (1 + 1e-9)
+        eps = 0.5 * (look.smoothed + price)
 
 
 def test_smoothing_floor_that_hides_the_tolerance_is_reported(problem):

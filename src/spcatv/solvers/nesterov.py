@@ -35,82 +35,62 @@ class Look(NamedTuple):
     exact: float
 
 
-class LoopEnd(NamedTuple):
-    """End of `fista_loop`: the iterate, the last look at it, all iterations done so far."""
+class SmoothedDescent:
+    """FISTA on smoothed problems, each from the iterate `v` that the one before has reached.
 
-    v: FloatArray
-    look: Look
-    n_iter: int
-
-
-def look_at(
-    problem: CompositeProblem,
-    v: FloatArray,
-    mu: float,
-    *,
-    monitor: Monitor,
-    iteration: int,
-    gap: GapKind = "tight",
-) -> Look:
-    """Certify v by its own smoothed dual point ``alpha_mu(v)`` and record the look.
-
-    Its ``smoothed`` is ``gap_mu(v)`` of docs/method.md section 3.4, of the given kind; ``exact`` is the
-    unsmoothed gap, always of the tight kind.
+    It starts at v0 moved into the domain (0 by default); a given pair (v0, alpha0) is recorded first.
+    `max_iter` limits the iterations of all problems together.
     """
-    dual = problem.dual_point(problem.structure.forward(v), mu)
-    pull = problem.dual_pull(dual)
-    tight = max(problem.smooth_gap(v, pull, "tight"), 0.0)
-    exact = tight + max(problem.structured_gap(v, dual), 0.0)
-    monitor.look(iteration, v, dual, exact)
-    smoothed = tight if gap == "tight" else problem.smooth_gap(v, pull, gap)
-    return Look(smoothed=smoothed, exact=exact)
 
+    def __init__(
+        self,
+        problem: CompositeProblem,
+        monitor: Monitor,
+        max_iter: int,
+        v0: FloatArray | None = None,
+        alpha0: FloatArray | None = None,
+        gap: GapKind = "tight",
+    ) -> None:
+        self.problem, self.monitor, self.max_iter, self.gap = problem, monitor, max_iter, gap
+        self.v = problem.prox(np.zeros(problem.structure.n_features) if v0 is None else v0, 0.0)
+        self.n_iter = 0
+        if alpha0 is not None:
+            monitor.look(0, self.v, problem.feasible(alpha0))
 
-def fista_loop(
-    problem: CompositeProblem,
-    v: FloatArray,
-    mu: float,
-    *,
-    stop: Callable[[Look], bool],
-    monitor: Monitor,
-    n_iter: int,
-    max_iter: int,
-    gap: GapKind = "tight",
-) -> LoopEnd:
-    """Minimise ``F_mu`` from v until `stop` returns True or `max_iter` is reached.
+    def look(self, mu: float) -> Look:
+        """Certify the iterate by its own smoothed dual point ``alpha_mu(v)`` and record the look.
 
-    One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with the
-    step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients. `stop` sees
-    every look: before the first iteration, then every tenth. `n_iter` iterations were done before this call;
-    `max_iter` is the largest total.
-    """
-    step = 1.0 / (problem.lipschitz() + problem.structured_lipschitz(mu))
-    look = look_at(problem, v, mu, monitor=monitor, iteration=n_iter, gap=gap)
-    if stop(look):
-        return LoopEnd(v, look, n_iter)
-    previous, k = v, 2
-    for iteration in range(n_iter + 1, max_iter + 1):
-        z = v + ((k - 2) / (k + 1)) * (v - previous)
-        dual = problem.dual_point(problem.structure.forward(z), mu)
-        gradient = problem.gradient(z) + problem.dual_pull(dual)
-        previous, v, k = v, problem.prox(z - step * gradient, step), k + 1
-        if (k - 2) % CHECK_EVERY == 0 or iteration == max_iter:
-            look = look_at(problem, v, mu, monitor=monitor, iteration=iteration, gap=gap)
-            if stop(look):
-                return LoopEnd(v, look, iteration)
-    return LoopEnd(v, look, max(max_iter, n_iter))
+        Its ``smoothed`` is ``gap_mu(v)`` of docs/method.md section 3.4, of the given kind; ``exact`` is the
+        unsmoothed gap, always of the tight kind.
+        """
+        problem, v = self.problem, self.v
+        dual = problem.dual_point(problem.structure.forward(v), mu)
+        pull = problem.dual_pull(dual)
+        tight = max(problem.smooth_gap(v, pull, "tight"), 0.0)
+        exact = tight + max(problem.structured_gap(v, dual), 0.0)
+        self.monitor.look(self.n_iter, v, dual, exact)
+        smoothed = tight if self.gap == "tight" else problem.smooth_gap(v, pull, self.gap)
+        return Look(smoothed=smoothed, exact=exact)
 
+    def minimize(self, mu: float, stop: Callable[[Look], bool]) -> Look:
+        """Minimise ``F_mu`` until `stop` returns True or the iterations run out; return the last look.
 
-def _starting_point(
-    problem: CompositeProblem, monitor: Monitor, v0: FloatArray | None, alpha0: FloatArray | None
-) -> FloatArray:
-    """Return v0 moved into the domain (0 by default); a given pair (v0, alpha0) is recorded first."""
-    if v0 is None:
-        v0 = np.zeros(problem.structure.n_features)
-    v = problem.prox(v0, 0.0)
-    if alpha0 is not None:
-        monitor.look(0, v, problem.feasible(alpha0))
-    return v
+        One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with
+        the step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients. `stop`
+        is called with every look: before the first iteration, then every tenth.
+        """
+        problem = self.problem
+        step = 1.0 / (problem.lipschitz() + problem.structured_lipschitz(mu))
+        look, previous, k = self.look(mu), self.v, 2
+        while not stop(look) and self.n_iter < self.max_iter:
+            for _ in range(min(CHECK_EVERY, self.max_iter - self.n_iter)):
+                z = self.v + ((k - 2) / (k + 1)) * (self.v - previous)
+                dual = problem.dual_point(problem.structure.forward(z), mu)
+                gradient = problem.gradient(z) + problem.dual_pull(dual)
+                previous, self.v = self.v, problem.prox(z - step * gradient, step)
+                k, self.n_iter = k + 1, self.n_iter + 1
+            look = self.look(mu)
+        return look
 
 
 def fista(
@@ -132,7 +112,7 @@ def fista(
     if mu is not None and not (np.isfinite(mu) and mu > 0):
         raise ValueError(f"mu must be a finite number > 0, got {mu}")
     monitor = Monitor(problem, "fista", tol)
-    v = _starting_point(problem, monitor, v0, alpha0)
+    descent = SmoothedDescent(problem, monitor, max_iter, v0, alpha0)
     if monitor.converged():
         return monitor.finish(n_iter=0)
     if mu is None:
@@ -143,23 +123,15 @@ def fista(
         """Return whether the smoothed problem is solved and the smoothing alone exceeds the tolerance."""
         return look.smoothed <= SOLVED * monitor.target and look.exact - look.smoothed > monitor.target
 
-    end = fista_loop(
-        problem,
-        v,
-        mu,
-        stop=lambda look: monitor.converged() or solved(look),
-        monitor=monitor,
-        n_iter=0,
-        max_iter=max_iter,
-    )
-    if not solved(end.look):
-        return monitor.finish(n_iter=end.n_iter)
+    last = descent.minimize(mu, lambda look: monitor.converged() or solved(look))
+    if not solved(last):
+        return monitor.finish(descent.n_iter)
     return monitor.finish(
-        n_iter=end.n_iter,
+        descent.n_iter,
         otherwise=Status.STALLED,
         detail=(
-            f"the problem smoothed with mu = {mu:.3g} is solved (gap {end.look.smoothed:.3g}), but the "
-            f"smoothing alone costs {end.look.exact - end.look.smoothed:.3g} (at most c mu M = "
+            f"the problem smoothed with mu = {mu:.3g} is solved (gap {last.smoothed:.3g}), but the "
+            f"smoothing alone costs {last.exact - last.smoothed:.3g} (at most c mu M = "
             f"{problem.smoothing_error(mu):.3g}) and the tolerance is {monitor.target:.3g}: lower mu"
         ),
     )
@@ -209,32 +181,25 @@ def conesta(
     if not (np.isfinite(mu_min) and mu_min >= 0):
         raise ValueError(f"mu_min must be a finite number >= 0, got {mu_min}")
     monitor = Monitor(problem, "conesta", tol)
-    v = _starting_point(problem, monitor, v0, alpha0)
-    first = look_at(problem, v, FIRST_MU, monitor=monitor, iteration=0, gap=gap)
+    descent = SmoothedDescent(problem, monitor, max_iter, v0, alpha0, gap)
+    first = descent.look(FIRST_MU)
     smooth_already = problem.smoothing_constant() == 0
     # no round needs to be more precise than the answer; this also covers a first gap of 0
     eps = max(tau * first.smoothed, monitor.target)
-    mu, n_iter = np.inf, 0
-    while not monitor.converged() and n_iter < max_iter:
+    mu = np.inf
+    while not monitor.converged() and descent.n_iter < max_iter:
         mu = 1.0 if smooth_already else max(min(mu, optimal_mu(problem, eps)), mu_min)
         smoothing = problem.smoothing_error(mu)
         if eps <= smoothing:
-            return monitor.finish(n_iter, Status.STALLED, _floor_detail(mu, smoothing, monitor.target))
+            detail = (
+                f"the smoothing parameter is at its floor mu_min = {mu:.3g}, which costs c mu M = "
+                f"{smoothing:.3g} while the tolerance is {monitor.target:.3g}: lower mu_min"
+            )
+            return monitor.finish(descent.n_iter, Status.STALLED, detail)
         wanted = 0.0 if smooth_already else eps - smoothing
 
         def stop(look: Look, wanted: float = wanted) -> bool:
             return monitor.converged() or look.smoothed <= wanted
 
-        end = fista_loop(
-            problem, v, mu, stop=stop, monitor=monitor, n_iter=n_iter, max_iter=max_iter, gap=gap
-        )
-        v, n_iter = end.v, end.n_iter
-        eps = tau * (end.look.smoothed + smoothing)
-    return monitor.finish(n_iter)
-
-
-def _floor_detail(mu: float, smoothing: float, target: float) -> str:
-    return (
-        f"the smoothing parameter is at its floor mu_min = {mu:.3g}, which costs c mu M = {smoothing:.3g} "
-        f"while the tolerance is {target:.3g}: lower mu_min"
-    )
+        eps = tau * (descent.minimize(mu, stop).smoothed + smoothing)
+    return monitor.finish(descent.n_iter)
