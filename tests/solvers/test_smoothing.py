@@ -37,7 +37,7 @@ def test_fista_minimises_the_smoothed_objective(problem):
     """At the end the gradient map of F_mu is zero: the point solves the smoothed problem."""
     mu, step = 0.1, 1e-2
     descent = SmoothedDescent(problem, Monitor(problem, "fista", 1e-6), max_iter=20_000)
-    descent.minimize(mu, lambda look: look.smoothed < 1e-14)
+    assert any(look.smoothed < 1e-14 for look in descent.minimize(mu))
     v = descent.v
     alpha = problem.dual_point(problem.structure.forward(v), mu)
     moved = problem.prox(v - step * (problem.gradient(v) + problem.dual_pull(alpha)), step)
@@ -81,10 +81,11 @@ def test_continuation_is_the_one_of_the_paper(problem, gap, start, monkeypatch):
     """Every round's mu and wanted gap, replayed from what FISTA returned."""
     rounds = []
 
-    def spying(descent, mu, stop):
-        look = minimize(descent, mu, stop)
-        rounds.append((mu, look))
-        return look
+    def spying(descent, mu):
+        rounds.append([mu, None])
+        for look in minimize(descent, mu):
+            rounds[-1][1] = look
+            yield look
 
     minimize = SmoothedDescent.minimize
     monkeypatch.setattr(SmoothedDescent, "minimize", spying)

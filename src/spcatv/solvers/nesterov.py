@@ -11,7 +11,7 @@ and ``q + s`` is the exact gap of the problem itself, the only stopping rule of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -72,25 +72,25 @@ class SmoothedDescent:
         smoothed = tight if self.gap == "tight" else problem.smooth_gap(v, pull, self.gap)
         return Look(smoothed=smoothed, exact=exact)
 
-    def minimize(self, mu: float, stop: Callable[[Look], bool]) -> Look:
-        """Minimise ``F_mu`` until `stop` returns True or the iterations run out; return the last look.
+    def minimize(self, mu: float) -> Iterator[Look]:
+        """Minimise ``F_mu``, and yield every look: before the first iteration, then after every tenth.
 
         One iteration is ``z = v + (k-2)/(k+1) (v - v_previous)``, ``v = prox(z - t grad F_mu(z), t)`` with
-        the step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients. `stop`
-        is called with every look: before the first iteration, then every tenth.
+        the step ``t = 1 / (L + L_mu)``, L and ``L_mu`` the Lipschitz constants of the two gradients. It ends
+        when the exact gap is within the tolerance, or the iterations run out.
         """
         problem = self.problem
         step = 1.0 / (problem.lipschitz() + problem.structured_lipschitz(mu))
-        look, previous, k = self.look(mu), self.v, 2
-        while not stop(look) and self.n_iter < self.max_iter:
+        previous, k = self.v, 2
+        yield self.look(mu)
+        while not self.monitor.converged() and self.n_iter < self.max_iter:
             for _ in range(min(CHECK_EVERY, self.max_iter - self.n_iter)):
                 z = self.v + ((k - 2) / (k + 1)) * (self.v - previous)
                 dual = problem.dual_point(problem.structure.forward(z), mu)
                 gradient = problem.gradient(z) + problem.dual_pull(dual)
                 previous, self.v = self.v, problem.prox(z - step * gradient, step)
                 k, self.n_iter = k + 1, self.n_iter + 1
-            look = self.look(mu)
-        return look
+            yield self.look(mu)
 
 
 def fista(
@@ -119,22 +119,16 @@ def fista(
         cost = problem.smoothing_error(1.0)
         mu = 0.5 * monitor.target / cost if cost > 0 and monitor.target > 0 else 1.0
 
-    def solved(look: Look) -> bool:
-        """Return whether the smoothed problem is solved and the smoothing alone exceeds the tolerance."""
-        return look.smoothed <= SOLVED * monitor.target and look.exact - look.smoothed > monitor.target
-
-    last = descent.minimize(mu, lambda look: monitor.converged() or solved(look))
-    if not solved(last):
-        return monitor.finish(descent.n_iter)
-    return monitor.finish(
-        descent.n_iter,
-        otherwise=Status.STALLED,
-        detail=(
-            f"the problem smoothed with mu = {mu:.3g} is solved (gap {last.smoothed:.3g}), but the "
-            f"smoothing alone costs {last.exact - last.smoothed:.3g} (at most c mu M = "
-            f"{problem.smoothing_error(mu):.3g}) and the tolerance is {monitor.target:.3g}: lower mu"
-        ),
-    )
+    for look in descent.minimize(mu):
+        cost = look.exact - look.smoothed
+        if look.smoothed <= SOLVED * monitor.target and cost > monitor.target:
+            detail = (
+                f"the problem smoothed with mu = {mu:.3g} is solved (gap {look.smoothed:.3g}), but the "
+                f"smoothing alone costs {cost:.3g} (at most c mu M = {problem.smoothing_error(mu):.3g}) and "
+                f"the tolerance is {monitor.target:.3g}: lower mu"
+            )
+            return monitor.finish(descent.n_iter, Status.STALLED, detail)
+    return monitor.finish(descent.n_iter)
 
 
 def optimal_mu(problem: CompositeProblem, eps: float) -> float:
@@ -182,10 +176,10 @@ def conesta(
         raise ValueError(f"mu_min must be a finite number >= 0, got {mu_min}")
     monitor = Monitor(problem, "conesta", tol)
     descent = SmoothedDescent(problem, monitor, max_iter, v0, alpha0, gap)
-    first = descent.look(FIRST_MU)
+    look = descent.look(FIRST_MU)
     smooth_already = problem.smoothing_constant() == 0
     # no round needs to be more precise than the answer; this also covers a first gap of 0
-    eps = max(tau * first.smoothed, monitor.target)
+    eps = max(tau * look.smoothed, monitor.target)
     mu = np.inf
     while not monitor.converged() and descent.n_iter < max_iter:
         mu = 1.0 if smooth_already else max(min(mu, optimal_mu(problem, eps)), mu_min)
@@ -197,9 +191,8 @@ def conesta(
             )
             return monitor.finish(descent.n_iter, Status.STALLED, detail)
         wanted = 0.0 if smooth_already else eps - smoothing
-
-        def stop(look: Look, wanted: float = wanted) -> bool:
-            return monitor.converged() or look.smoothed <= wanted
-
-        eps = tau * (descent.minimize(mu, stop).smoothed + smoothing)
+        for look in descent.minimize(mu):
+            if look.smoothed <= wanted:
+                break
+        eps = tau * (look.smoothed + smoothing)
     return monitor.finish(descent.n_iter)
