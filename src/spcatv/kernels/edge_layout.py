@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from spcatv._util.types import Array, FloatArray, IntArray
+from spcatv._util.types import FloatArray, IntArray
 from spcatv.kernels.compiled import kernel
 from spcatv.structure import EdgeStructure
 
@@ -39,8 +39,7 @@ class Incidence:
     place: Index  # place of every vertex, shape (n_features,)
     # place that the edge in a slot leads to, shape (n_slots,); the place of its owner where there is no edge
     head: Index
-    # weight of the edge in a slot, shape (n_slots,), 0 where there is none; float32 if that holds the
-    # weights exactly. None: all edges weigh 1.
+    # weight of the edge in a slot, shape (n_slots,), 0 where there is none; None: all edges weigh 1
     weight: FloatArray | None
     out_ptr: Index  # slots of block b are ``out_ptr[b]:out_ptr[b + 1]``, BLOCK lanes at a time
     incoming: Index  # slots of the edges that lead to a vertex, laid out like the slots themselves
@@ -79,29 +78,23 @@ def arrange(structure: EdgeStructure) -> Incidence:
     del target
     incoming = np.full(int(in_ptr[-1]), n_slots - BLOCK, dtype=np.int32)
     incoming[position] = slot
+    weight = None
+    if (structure.weight != 1).any():
+        weight = np.zeros(n_slots)
+        weight[slot] = structure.weight
     return Incidence(
         tail=structure.tail,
         n_places=n_blocks * BLOCK,
         n_slots=n_slots,
         place=place,
         head=head,
-        weight=_weights(structure, slot, n_slots),
+        weight=weight,
         out_ptr=out_ptr,
         incoming=incoming,
         in_ptr=in_ptr,
         near_ptr=near_ptr,
         near=near,
     )
-
-
-def _weights(structure: EdgeStructure, slot: Index, n_slots: int) -> FloatArray | None:
-    """Return the weight of every slot, in float32 if that is exact; None if all edges weigh 1."""
-    if (structure.weight == 1).all():
-        return None
-    exact = (structure.weight.astype(np.float32) == structure.weight).all()
-    weight: Array = np.zeros(n_slots, dtype=np.float32 if exact else np.float64)
-    weight[slot] = structure.weight
-    return weight
 
 
 def _places(structure: EdgeStructure) -> Index:

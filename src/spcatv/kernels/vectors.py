@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.devices import on_gpu
+from spcatv._util.devices import beside, on_gpu
 from spcatv._util.types import Array, FloatArray
 from spcatv.kernels.compiled import read_only
 from spcatv.kernels.cuda.launch import few_pieces_of, gpu_kernel, launch, summed
@@ -22,8 +22,6 @@ from spcatv.kernels.thread_pool import careful_shared_kernel, own_range, run_on_
 
 # Entries that are added up before they are added to the rest.
 SUMMED = 1 << 14
-# Bounds for which `counts` counts at once on a GPU.
-MOST_BOUNDS = 6
 
 
 @shared_kernel
@@ -157,22 +155,17 @@ def order_statistic(x: FloatArray, k: int) -> tuple[float, float]:
 
 
 def counts(x: FloatArray, *bounds: float) -> list[int]:
-    """Count the entries of a vector of magnitude up to each of at most `MOST_BOUNDS` bounds."""
-    limits: tuple[Any, ...] = (np.array(bounds, x.dtype),)
-    n_bounds = len(bounds)
-    if on_gpu(x):
-        n_bounds = MOST_BOUNDS
-        limits = tuple(np.float64(bound) for bound in (*bounds, *(n_bounds - len(bounds)) * (-1.0,)))
-    found = summed_over_pieces(_count, "counts", n_bounds, x, *limits)
-    return [int(count) for count in found[: len(bounds)]]
+    """Count the entries of a vector of magnitude up to each bound."""
+    limits = np.int32(len(bounds)), beside(np.array(bounds, x.dtype), x)
+    return [int(count) for count in summed_over_pieces(_count, "counts", len(bounds), x, *limits)]
 
 
 @careful_shared_kernel
-def _count(number: int, n_threads: int, x: Any, bounds: Any, found: Any) -> None:
+def _count(number: int, n_threads: int, x: Any, n_bounds: int, bounds: Any, found: Any) -> None:
     first, last = own_range(number, n_threads, len(x), SUMMED)
     for begin in range(first, last, SUMMED):
         piece = x[begin : min(begin + SUMMED, last)]
-        for k in range(len(bounds)):
+        for k in range(n_bounds):
             n = 0
             for j in range(len(piece)):
                 n += abs(piece[j]) <= bounds[k]

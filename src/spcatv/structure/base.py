@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 SUM_ROUNDING = 1e-12
 
 
-def read_only(array: Array) -> Array:
+def immutable(array: Array) -> Array:
     """Return `array`, or a copy if others may write to it, as a read-only array."""
     # a read-only view can still change through the array that it views
     if array.flags.writeable or not array.flags.owndata:
@@ -291,10 +291,10 @@ def from_matrix(A: Any, group_ptr: npt.ArrayLike | None = None) -> MatrixStructu
     dtype = index_dtype(max(n_features, matrix.nnz))
     boundaries = np.arange(n_rows + 1) if group_ptr is None else np.asarray(group_ptr)
     return MatrixStructure(
-        data=read_only(matrix.data),
-        indices=read_only(matrix.indices.astype(dtype)),
-        indptr=read_only(matrix.indptr.astype(dtype)),
-        group_boundaries=read_only(_checked_boundaries(boundaries, n_rows)),
+        data=immutable(matrix.data),
+        indices=immutable(matrix.indices.astype(dtype)),
+        indptr=immutable(matrix.indptr.astype(dtype)),
+        group_boundaries=immutable(_checked_boundaries(boundaries, n_rows)),
         feature_count=int(n_features),
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.structure.base import Structure, boundaries_from_counts, difference_matrix, index_dtype, read_only
+from spcatv.structure.base import Structure, boundaries_from_counts, difference_matrix, immutable, index_dtype
 from spcatv.structure.bounds import EXACT_DIMENSION, bound_from_products, round_up
 
 
@@ -42,7 +42,7 @@ class EdgeStructure(Structure):
         dtype = index_dtype(self.feature_count)
         for name, kind in (("tail", dtype), ("head", dtype), ("weight", np.float64)):
             array = np.asarray(getattr(self, name), dtype=kind)
-            object.__setattr__(self, name, read_only(array))
+            object.__setattr__(self, name, immutable(array))
         tail, head, weight = self.tail, self.head, self.weight
         if not tail.shape == head.shape == weight.shape == (len(tail),):
             shapes = f"{tail.shape}, {head.shape} and {weight.shape}"

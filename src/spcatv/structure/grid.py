@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
 from spcatv._util.types import Array, BoolArray, IntArray
-from spcatv.structure.base import Structure, boundaries_from_counts, difference_matrix, index_dtype, read_only
+from spcatv.structure.base import Structure, boundaries_from_counts, difference_matrix, immutable, index_dtype
 from spcatv.structure.bounds import spectral_norm_squared
 
 # 4 cos^2(pi / 16) = 3.85 is within 4 % of the 4 of an endless line.
@@ -48,7 +48,7 @@ class GridStructure(Structure):
     periodic: tuple[bool, ...] = ()  # whether the last voxel along an axis is followed by the first
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", read_only(np.ascontiguousarray(self.labels, dtype=np.int32)))
+        object.__setattr__(self, "labels", immutable(np.ascontiguousarray(self.labels, dtype=np.int32)))
         if not self.periodic:
             object.__setattr__(self, "periodic", (False,) * self.labels.ndim)
 
@@ -188,7 +188,7 @@ def grid(
     labels = _labels(mask_or_shape)
     ndim = labels.ndim
     return GridStructure(
-        labels=read_only(labels),
+        labels=immutable(labels),
         axis_weights=_axis_weights(voxel_size, ndim),
         isotropic=bool(isotropic),
         periodic=_periodic(periodic, ndim),

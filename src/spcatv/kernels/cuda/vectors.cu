@@ -47,15 +47,13 @@ extern "C" __global__ void add_two(int n, double a, const double* x, double b, c
     FOR_ALL(j, n) out[j] = a * x[j] + b * y[j];
 }
 
-// how many magnitudes of x are at most b0, b1, ...
-extern "C" __global__ void counts(int n, const double* __restrict__ x, double b0, double b1, double b2, double b3,
-                                  double b4, double b5, double* pieces)
+// how many magnitudes of x are at most each of the bounds
+extern "C" __global__ void counts(int n, const double* __restrict__ x, int n_bounds,
+                                  const double* __restrict__ bounds, double* pieces)
 {
-    const double bounds[6] = {b0, b1, b2, b3, b4, b5};
-    double found[6] = {0, 0, 0, 0, 0, 0};
-    FOR_ALL(j, n)
-#pragma unroll
-        for (int k = 0; k < 6; k++) found[k] += absolute(x[j]) <= bounds[k];
-#pragma unroll
-    for (int k = 0; k < 6; k++) pieces[k * THREADS + THREAD] = found[k];
+    for (int k = 0; k < n_bounds; k++) {
+        double found = 0;
+        FOR_ALL(j, n) found += absolute(x[j]) <= bounds[k];
+        pieces[k * THREADS + THREAD] = found;
+    }
 }
