@@ -64,5 +64,6 @@ class Extrapolation:
             return max(secant, FURTHEST_BACK)
         if grew:
             return PUSH_LEFT * max(self._push, 0.0)
-        most = min(max(PUSH_GROWTH * self._push, FIRST_PUSH), LONGEST_PUSH)
+        # several scores also turn among each other, where a long push goes too far
+        most = min(max(PUSH_GROWTH * self._push, FIRST_PUSH), LONGEST_PUSH / move.shape[1])
         return min(secant, most) if secant > 0 else most  # growing moves do not predict their end
