@@ -45,11 +45,6 @@ class Component:
     smoothness: float | None = None  # smoothness used for a wanted sparsity
     jump: float = 0.0  # share of the features that enter or leave a loading of a wanted sparsity at once
 
-    @property
-    def smoothness_unit(self) -> float:
-        """Unit of the smoothness; 0 if nothing was smoothed."""
-        return self.weights.tv / self.smoothness if self.smoothness else 0.0
-
     @cached_property
     def is_empty(self) -> bool:
         """Return whether the loading vector is zero."""

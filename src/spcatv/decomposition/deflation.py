@@ -354,7 +354,8 @@ def _merit(
     length = float(np.linalg.norm(component.v))
     explained = component.scores_norm / (length * n_samples)
     unit = np.abs(to_host(component.v)) / length
-    penalty = target.with_weights(0.0, tv, component.smoothness_unit / length)
+    contrast = component.weights.tv / component.smoothness if component.smoothness else 0.0
+    penalty = target.with_weights(0.0, tv, contrast / length)
     rough = penalty.value(component.v / length)  # with l2, which is the same for all
     if as_penalty(target.penalty).quadratic:
         return explained / math.sqrt((rough + tv * float(lacking @ unit**2)) / TARGET_L2)
