@@ -39,9 +39,8 @@ class GridAxis:
     name: str
     labels: tuple[str, ...]  # the coordinate of every cell
     kind: str  # "latitude", "longitude", or "" for any other axis
-    direction: (
-        int  # 1 if coordinates rise, or depths fall, from cell to cell; -1 for the opposite; 0 for neither
-    )
+    # 1 if coordinates rise, or depths fall, from cell to cell; -1 for the opposite; 0 for neither
+    direction: int
 
 
 def grid_axes(template: Any) -> tuple[GridAxis, ...]:

@@ -277,7 +277,7 @@ def _weights(template: Any, weights: Any) -> FloatArray | None:
     if isinstance(weights, str):
         if weights != "coslat":
             raise ValueError(f"weights must be 'coslat', an array or None, got {weights!r}")
-        return np.asarray(coslat_weights(template).broadcast_like(template).transpose(*template.dims).values)
+        weights = coslat_weights(template)
     if not isinstance(weights, xr.DataArray):
         array = np.asarray(weights)
         if array.shape != template.shape or array.dtype.kind not in "fiub":
@@ -285,7 +285,7 @@ def _weights(template: Any, weights: Any) -> FloatArray | None:
                 f"weights must be numbers in the shape of the grid, {dict(template.sizes)}; got an array of "
                 f"shape {array.shape} and dtype {array.dtype}"
             )
-        return array.astype(np.float64)
+        weights = template.copy(data=array)
     if not set(weights.dims) <= set(template.dims):
         raise ValueError(f"weights may have the dimensions {template.dims} only, got {weights.dims}")
     try:

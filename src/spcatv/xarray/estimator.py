@@ -15,7 +15,7 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import ModelFolderMixin
 from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.model import SavedModel
-from spcatv.selection import ComponentCount, count_components
+from spcatv.selection import count_components
 from spcatv.xarray._persistence import fitted_state, restore_fitted
 from spcatv.xarray.cf_coordinates import grid_axes, labels_of
 from spcatv.xarray.conversion import (
@@ -149,7 +149,12 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
             estimator.set_params(structure=field.structure)
         self.count_ = None
         if isinstance(estimator.n_components, str) and estimator.n_components == "auto":
-            self.count_ = _counted(estimator, field.matrix)
+            counted = ("structure", "center", "global_signal", "dtype", "device")
+            self.count_ = count_components(
+                SPCATV(**{name: getattr(estimator, name) for name in counted}),
+                field.matrix,
+                standardize=getattr(estimator, "standardize", False),
+            )
             estimator.set_params(n_components=self.count_.n_components)
         return self.adopt_fit(estimator.fit(field.matrix), field)
 
@@ -170,13 +175,7 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
         self.estimator_ = estimator
         self.sample_dims_, self.feature_dims_ = field.sample_dims, field.layout.template.dims
         self.periodic_dims_, self._layout = field.periodic_dims, field.layout
-        self._store_maps()
-        return self
-
-    def _store_maps(self) -> None:
-        """Set the fitted attributes that are DataArrays."""
-        layout = self._layout
-        fitted = self._model()
+        layout, fitted = self._layout, self._model()
         fitted.grid_axes_ = grid_axes(layout.template)  # for its report
         numbers = xr.Dataset(coords={COMPONENT: np.arange(1, len(fitted.components_) + 1)})
         self.components_ = layout.maps(fitted.components_, (COMPONENT,), numbers).rename("components")
@@ -186,6 +185,7 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
         for name in ("singular_values", "explained_variance", "explained_variance_ratio"):
             values = getattr(fitted, f"{name}_")
             setattr(self, f"{name}_", xr.DataArray(values, dims=COMPONENT, coords=numbers.coords, name=name))
+        return self
 
     def fit_transform(self, X: Any, dim: str | Sequence[str] = "time") -> Any:
         """Fit a DataArray and return its scores.
@@ -339,16 +339,6 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
                 f"{scores.sizes[COMPONENT] if given is None else given.values.tolist()}"
             )
         return scores.reindex({COMPONENT: numbers}, fill_value=0)
-
-
-def _counted(estimator: Any, matrix: Any) -> ComponentCount:
-    """Count the components of a matrix that stand out of noise."""
-    same = {
-        name: getattr(estimator, name) for name in ("structure", "center", "global_signal", "dtype", "device")
-    }
-    return count_components(
-        SPCATV(**same), matrix, standardize=bool(getattr(estimator, "standardize", False))
-    )
 
 
 def _checked_estimator(estimator: Any) -> Any:
