@@ -420,7 +420,7 @@ def _likeness(components: FloatArray, found: Sequence[FloatArray], norm_fraction
 
 
 def _summary(results: Iterable[Measures | Failure], fitted: SPCATV, norm_fraction: float) -> Bootstrap:
-    """Count over the resamples as they come; none of them is kept."""
+    """Count over the resamples one by one, without keeping them."""
     components = fitted.components_
     wanted = threshold_loadings(components, norm_fraction)
     regions = [

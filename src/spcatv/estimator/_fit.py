@@ -48,7 +48,7 @@ from spcatv.progress import SILENT, Listener
 from spcatv.progress.compilation import announce_compilation
 from spcatv.structure import Structure
 
-# Norms of features between which squares fit into a precision, for data that cannot be scaled.
+# Smallest and largest norm of features whose squares fit into a precision, for data that cannot be scaled.
 ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
 for kind in (Component, JointFit, JointStart, Weights):
     recordable(kind)
@@ -97,7 +97,7 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
     array = array.astype(float_dtype(array.dtype), copy=False)
     if not all_finite(array):
         raise ValueError(_not_finite(array))
-    # return X itself if possible: workers recognise by its identity what they have got already
+    # return X itself if possible: its identity shows that it has been sent to workers before
     same = type(X) in (np.ndarray, np.memmap) and X.dtype == array.dtype and np.may_share_memory(X, array)
     return as_data(X if same else array)
 
@@ -167,7 +167,7 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
 
 
 def centring_attributes(data: CentredData) -> dict[str, Any]:
-    """Return the fitted attributes of what is subtracted from samples."""
+    """Return the fitted attributes that describe the centring."""
     centring, dtype = data.centring.in_units(data.unit), data.data.dtype
     loading = centring.global_loading
     return {
@@ -256,7 +256,7 @@ def fit_data(
     plan = _plan(estimator, data, keep_warm_start=keep_warm_start)
     prepare(data, plan, int(estimator.n_components))
     requests = _requests(estimator, data, structure)
-    # squares of very large or small numbers leave float32; data that could be scaled were
+    # data that could not be scaled: squares of very large or small numbers exceed the range of float32
     low, high = ORDINARY[data.data.dtype]
     if not low < data.largest_column_norm < high:
         plan = replace(plan, dtype=np.float64)

@@ -33,18 +33,18 @@ Arrays = dict[str, Array]
 Estimator = TypeVar("Estimator")
 recordable(ComponentDiagnostics)
 
-# What a fit finds: attributes of the estimator without the underscore at the end, and their types.
+# Fitted attributes that are numbers, without the underscore at the end, and their types.
 NUMBERS: dict[str, Any] = {
     **dict.fromkeys(("l1", "l2", "tv"), float | tuple[float, ...]),
     **dict.fromkeys(("n_iter", "n_features_in"), int),
 }
-# The same for lists of records and of names.
+# Fitted attributes that are lists of records or names.
 RECORDS: dict[str, Any] = {
     "diagnostics": tuple[ComponentDiagnostics, ...],
     "reproducibility": tuple[Reproducibility, ...],
     "feature_names_in": tuple[str, ...],
 }
-# The same for arrays of floating point numbers, with their shapes for K components and P features.
+# Fitted attributes that are arrays of floating point numbers, with their shapes: K components, P features.
 ARRAYS: Mapping[str, str] = {
     "components": "KP",
     "patterns": "KP",
@@ -55,9 +55,9 @@ ARRAYS: Mapping[str, str] = {
     "global_loading": "P",
     "mixing": "KK",
 }
-# Those of them that some models do not have.
+# Fitted attributes that some models do not have.
 OPTIONAL = ("reproducibility", "feature_names_in", "global_loading", "mixing")
-# Parameters of one computer, which are no part of a model.
+# Parameters that depend on the computer, and are not saved.
 NOT_SAVED = ("device",)
 # Parameter `structure` if it is the structure of the fit, which is not written twice.
 FITTED_STRUCTURE = {"type": "fitted structure"}

@@ -20,29 +20,28 @@ from spcatv.structure.regions import neighbour_pairs
 
 # Warn about a share of zeros that differs from the wanted one by more than this.
 SPARSITY_SLACK = 0.05
-# A component of the penalised model with a smaller share of zeros than this is hardly sparse.
-DENSE = 0.05
-# A relative l1 weight from here on should leave zeros.
-NOTABLE_L1 = 0.03
-# Smoothness times the weight of an edge from which on a fit takes some fifty times as many iterations.
+# Warn about components of the penalised model with a smaller share of zeros than this, if the relative l1
+# weight is at least this large.
+DENSE, NOTABLE_L1 = 0.05, 0.03
+# Warn if smoothness times the weight of an edge exceeds this: a fit takes about fifty times as many iterations.
 STRONG_EDGE = 100.0
-# Share of the variance that is rounding.
+# Largest share of the variance that counts as rounding.
 UNEXPLAINED = 1e-5
 # Why a component is empty although variance is left.
 NOTHING_LEFT = "the penalty leaves no loading"
-# Compare at most so many samples and pairs of features with the neighbours, chosen by this seed.
+# Most samples and pairs of features in the check of neighbours, and the seed that chooses them.
 MOST_SAMPLES, MOST_PAIRS, SEED = 150, 2500, 0
-# Compare nothing with fewer samples and pairs.
+# Fewest samples and pairs that are checked.
 FEWEST_SAMPLES, FEWEST_PAIRS = 5, 50
 # Features vary together if the mean of their squared correlations exceeds that of white noise by this many
 # standard errors.
 BEYOND_NOISE = 6.0
 # Most features follow their mean if the median of their squared correlations with it is this multiple of 1/N.
 FOLLOWED = 4.0
-# Count a feature with less than this share of its values left as constant.
+# Treat a feature as constant if removing what all features share leaves less than this share of it.
 FLAT = 1e-6
-# Neighbours are not alike if the mean of their squared correlations, signs kept, exceeds that of random pairs
-# by less than this share of what the latter, without signs, exceeds white noise by.
+# Warn if the mean signed square of the correlations of neighbours exceeds that of random pairs by less than
+# this multiple of the excess of the mean square of random pairs over white noise.
 NOTABLE = 0.5
 
 

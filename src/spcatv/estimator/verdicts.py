@@ -10,9 +10,9 @@ from spcatv.model import recordable
 
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
 CERTAIN, UNCERTAIN = "certain", "uncertain"
-# Least Dice index, corrected for chance, of supports that have the same outline.
+# Least Dice index, corrected for chance, of supports with the same outline.
 SAME_OUTLINE = 0.6
-# Least absolute cosine of loadings that show the same pattern, whatever their outlines.
+# Least absolute cosine of loadings with the same pattern.
 SAME_PATTERN = 0.75
 WHAT_HELPS = (
     'What may help: fewer components, another sparsity, or more samples (page "Nothing is confirmed: what '
@@ -100,7 +100,7 @@ def verdict_lines(records: Iterable[Reproducibility]) -> list[str]:
         if verdict == CONFIRMED or len(own) == 1:
             lines += [f"Component {record.component + 1}: {_lower(record.sentence)}" for record in own]
         else:
-            # the record with most agreement speaks for all
+            # describe the record with most agreement
             most = max(own, key=lambda record: record.n_confirmed)
             sentence = _lower(most.sentence).replace("(", "(at most " if most.n_confirmed else "(")
             join = "and" if len(own) == 2 else "to"

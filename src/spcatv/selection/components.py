@@ -17,16 +17,15 @@ from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data
 from spcatv.selection.path import checked_template
 
-# The largest variance of an independent feature of a smooth Gaussian field in three dimensions, ``2 ** 1.5``
-# times the mean.
+# Largest variance of an independent feature of a smooth Gaussian field in three dimensions, as a multiple of
+# the mean: ``2 ** 1.5``.
 LARGEST_VARIANCE = 2.83
-# A component stands out if its share of the remaining variance is this many times what such noise reaches.
+# A component stands out if its share of the remaining variance is this multiple of that of such noise.
 OUTSTANDING = 1.15
 # Time of the diffusion, in units of ``1 / ||A||^2``: a Gaussian of about one pixel or voxel.
 LIGHT_DIFFUSION_TIME = 5.0
-# Samples that are looked at, evenly spaced.
-MOST_SAMPLES = 300
-MOST_COMPONENTS = 10
+# Most samples to use, evenly spaced, and most components to count by default.
+MOST_SAMPLES, MOST_COMPONENTS = 300, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +106,9 @@ def count_components(
     estimator : SPCATV
         The structure, and how samples are centred; it is not changed.
     X : array-like of shape (n_samples, n_features)
-        Data. At most 300 samples, evenly spaced, are looked at.
+        Data. At most 300 samples, evenly spaced, are used.
     max_components : int, default=None
-        The largest number to look at: 10, or a third of the samples if that is less.
+        Most components to count: by default 10, or a third of the samples if that is less.
     standardize, confounds
         As in `SPCATVCV`.
 
@@ -151,7 +150,7 @@ def _compare_with_noise(gram: FloatArray, most: int) -> ComponentCount:
     n_left = len(gram) - 1 - np.arange(most)
     crowding = independent / n_left
     largest = (LARGEST_VARIANCE + 2 * np.sqrt(crowding) + crowding) / independent
-    # squares of all shares of noise add up to 1 / D, and sampling adds one in N - k: none can be larger
+    # upper bound: the squares of all shares of noise add up to 1 / D, and sampling adds 1 / (N - k)
     limit = OUTSTANDING * np.minimum(largest, np.sqrt(1 / independent + 1 / n_left))
     limit[[outweighing(vectors[:, k]) is not None for k in range(most)]] = np.nan
     return ComponentCount(share, limit, independent)
@@ -173,5 +172,5 @@ def _independent_features(values: FloatArray, vectors: FloatArray, most: int) ->
     products = tails(np.square(values)) - np.square(diagonals).sum(axis=0)
     squares = np.square(tails(values)) * (1 - 1 / n_samples)
     numbers = np.divide(squares, products, out=np.ones(most + 1), where=products > 0)
-    # what a component that is still there hides shows after it: the largest number from here on counts
+    # a strong component lowers the number; take the largest one of this and all later components
     return np.maximum.accumulate(np.maximum(numbers, 1.0)[::-1])[::-1][:most]

@@ -33,13 +33,13 @@ from spcatv.selection.workers import FIT_FAILURES, Failure, check_failures, fail
 from spcatv.structure import Structure
 from spcatv.structure.regions import connected_regions
 
-# Folds where nothing is said.
+# Number of folds by default.
 DEFAULT_FOLDS = 5
-# Samples in a random order are taken for sorted ones once in so many selections.
+# Probability of a `SampleOrderWarning` about samples in a random order.
 FALSE_ALARM = 1e-3
-# Relative gap of fits whose supports and cosines are compared: more digits of the loadings are not used.
+# Least `tol` of fits whose supports and cosines are compared: these need few digits of the loadings.
 REFIT_TOL = 1e-4
-# Makes a record of a fit to training samples, given the held-out samples adjusted like them.
+# Function that makes a record of a fit, given also the held-out samples, adjusted like the training samples.
 Summary = Callable[[PathFitter, PathFit, Data], Any]
 
 
@@ -64,7 +64,7 @@ class Fold:
 
 
 def make_folds(cv: Any, X: Any, y: Any = None, groups: Any = None) -> list[Fold]:
-    """Split the samples as `cv` says, and make sure that no group is torn apart.
+    """Split the samples into folds, and check that every group stays on one side.
 
     A number of folds (None: 5) means `GroupKFold` if there are groups, otherwise `KFold` without shuffling.
     `y` is passed to the splitter, for instance classes to stratify by.
@@ -159,7 +159,7 @@ def fit_chain(
         try:
             fitted = fitter.fit_from(settings[k], ()) if alone else fitter.fit(settings[k])
         except FIT_FAILURES as error:
-            # the next setting starts from the last one that went well
+            # the next setting starts from the last one without an error
             records[k] = failure(f"{fold.name}, {setting_text(settings[k])}", error)
             continue
         with one_blas_thread():

@@ -21,15 +21,15 @@ from spcatv.problem import Penalty
 from spcatv.selection.path import PathFitter, Row, Setting, checked_template, with_setting
 from spcatv.structure import Structure
 
-# The first alpha tried, as a share of the one that surely kills everything.
+# First alpha to try, as a share of the one that is proven to empty all components.
 FIRST_SHARE = 0.05
-# Below this share of it, a penalty has no effect that could be seen.
+# Smallest alpha to try, as a share of the same.
 SMALLEST_SHARE = 1e-9
-# Relative precision of the alpha from which on the component is empty.
+# Relative precision of the alpha at which the component becomes empty.
 ALPHA_PRECISION = 0.02
-# A grid begins here, so that its first value leaves something on a part of the samples as well.
+# First value of a grid as a share of that alpha, so that fits of some of the samples are not empty, either.
 JUST_BELOW = 0.95
-# The first alternation decides whether a component is empty; a few more show which way it goes.
+# Most alternations of a fit: the first few decide whether the component is empty.
 ALTERNATIONS = 5
 
 
@@ -71,7 +71,7 @@ def alpha_grid(
     penalty: Penalty = "tv",
     positive: bool = False,
 ) -> FloatArray:
-    """Return values of alpha worth trying, from just below the one that empties all components down.
+    """Return falling values of alpha, from just below the one that empties all components.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def alpha_grid(
     structure, l1_ratio, tv_ratio
         As in `SPCATV`. ``l1_ratio`` must be above 0: without an l1 penalty no alpha sets loadings to zero.
     n_alphas : int, default=10
-        How many.
+        Number of values.
     smallest : float, default=0.02
         The last value as a share of the first.
     center, penalty, positive
@@ -126,8 +126,8 @@ def check_largest_alpha(estimator: SPCATV) -> None:
 def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
     """Find the alpha from which on the first component is empty.
 
-    Fits from the same starts die at one alpha, which bisection finds: a component whose first loading is not
-    zero never becomes empty, because its objective only falls.
+    Fits from the same starts become empty at one alpha, which bisection finds: a component whose first
+    loading is not zero never becomes empty, because its objective only falls.
 
     Parameters
     ----------

@@ -24,7 +24,8 @@ from spcatv.estimator._warnings import warn_about, warn_of_weights
 from spcatv.progress import SILENT, Listener, current_listener
 from spcatv.structure import Structure, as_structure
 
-# How much longer than the last step one may still go straight on, and how far aside of it that leads.
+# Longest step that is extrapolated, as a multiple of the last step, and its largest relative deviation from a
+# straight line.
 LONGEST_STRIDE = 2.0
 STRAIGHT = 1e-6
 # The parameters of SPCATV that make a setting of the penalised model; otherwise TARGET_PARAMETERS.

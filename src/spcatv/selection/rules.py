@@ -27,7 +27,7 @@ FEWEST_VALUES = 3
 
 
 class SelectionWarning(UserWarning):
-    """A choice was made, but not quite as it was asked for.
+    """The choice of a setting deviates from the request, or lies on the edge of the grid.
 
     Examples
     --------

@@ -30,14 +30,14 @@ Items = Mapping[int, Item]
 # Calls ``function(*item)`` for every item; gives the numbers of the items and their results, in any order.
 Calls = Callable[[Callable[..., Any], Items], Generator[tuple[int, Any]]]
 
-# What data or a machine can do to a fit. Other errors are mistakes in the call or in the program: they would
-# come back in every fit, and are raised at once.
+# Errors that the data or the machine cause in single fits. Other errors would come back in every fit, because
+# the call or the program is wrong: they are raised at once.
 FIT_FAILURES = (ArithmeticError, MemoryError, OSError, RuntimeError, ValueError)
-# Seconds between two looks of a worker process at its parent.
+# Seconds between two checks of a worker process that its parent is alive.
 PARENT_SECONDS = 2.0
 # Seconds to wait for the scheduler of a cluster, and then for its first worker.
 CONNECT_SECONDS = 30
-# Failures that a warning spells out; the rest are counted.
+# Most failures that a warning names; it counts the others.
 MOST_NAMED = 5
 
 
@@ -95,10 +95,10 @@ def run_calls(
     The calls run on all workers of a surrounding `dask_backend` block; otherwise on `n_jobs` workers, as
     joblib does, by default processes that share large arrays as memory maps. Without any number of jobs, the
     threads of this process share the fits of an array in memory. Fits of a Dask array run here, one after
-    the other: the workers that hold its blocks are busy with each.
+    the other: each occupies the workers that hold its blocks.
 
-    The checkpoint of a surrounding block keeps every result as soon as it is there. Listeners hear of the
-    `stage`, and of every result, by its note; of the calls they hear messages alone.
+    The checkpoint of a surrounding block keeps every result at once. Listeners receive the `stage`, the note
+    of every result, and only the messages of the calls.
     """
     items = list(items)
     listener, checkpoint = current_listener(), current_checkpoint()
@@ -138,7 +138,7 @@ def _calls(n_jobs: int | None, data: Data | None) -> Calls:
 
 
 def _on_joblib(options: dict[str, Any], function: Callable[..., T], items: Items) -> Generator[tuple[int, T]]:
-    """Call a function on workers of joblib; if one dies, new workers do once again what is not done."""
+    """Call a function on workers of joblib; if one dies, repeat the missing calls once on new workers."""
     left = dict(items)
     for has_died in (False, True):
         try:
