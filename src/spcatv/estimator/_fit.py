@@ -48,8 +48,6 @@ from spcatv.progress import SILENT, Listener
 from spcatv.progress.compilation import announce_compilation
 from spcatv.structure import Structure
 
-# Smallest and largest norm of features whose squares fit into a precision, for data that cannot be scaled.
-ORDINARY_SQUARES = {np.dtype(np.float32): (1e-16, 1e16), np.dtype(np.float64): ORDINARY[np.dtype(np.float64)]}
 for kind in (Component, JointFit, JointStart, Weights):
     recordable(kind)
 announce_compilation()
@@ -150,19 +148,10 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
         # the first pass of the sketch computes the statistics, too; numbers beyond its range are found below
         with np.errstate(all="ignore"), suppress(ValueError, np.linalg.LinAlgError):
             prepare(centred, _plan(estimator, centred, keep_warm_start=False), int(estimator.n_components))
-    scaled = centred.at_ordinary_scale()
-    penalty = as_penalty(estimator.penalty)
-    has_own_unit = estimator.alpha is None and not penalty.quadratic
-    if scaled is centred or has_own_unit or isinstance(penalty, TotalVariation):
-        return scaled.without_global_signal() if removes_signal else scaled
-    # others are not homogeneous of degree 1: X in another unit is another problem
-    low, high = ORDINARY_SQUARES[data.dtype]
-    if not low < centred.largest_column_norm < high:
-        raise ValueError(
-            f"the largest norm of a column of X is {centred.largest_column_norm:.3g}; with the penalty "
-            f"{estimator.penalty!r} and {data.dtype} it must lie between {low:g} and {high:g}: multiply X "
-            'by a constant, or take penalty="tv"'
-        )
+    scaled, penalty = centred.at_ordinary_scale(), as_penalty(estimator.penalty)
+    # with the fixed weights of other penalties, X in another unit is another problem
+    if isinstance(penalty, TotalVariation) or (estimator.alpha is None and not penalty.quadratic):
+        centred = scaled
     return centred.without_global_signal() if removes_signal else centred
 
 

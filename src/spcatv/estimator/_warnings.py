@@ -23,7 +23,7 @@ SPARSITY_SLACK = 0.05
 # Warn about components of the penalised model with a smaller share of zeros than this, if the relative l1
 # weight is at least this large.
 DENSE, NOTABLE_L1 = 0.05, 0.03
-# Warn if smoothness times the weight of an edge exceeds this: a fit takes about fifty times as many iterations.
+# Warn if smoothness times the weight of an edge exceeds this: a fit takes some fifty times the iterations.
 STRONG_EDGE = 100.0
 # Largest share of the variance that counts as rounding.
 UNEXPLAINED = 1e-5
