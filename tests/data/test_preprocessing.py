@@ -145,7 +145,7 @@ class TestFolds:
         outcome = cross_validation.fold_outcome
 
         def recorded(fitter, fitted, test):
-            components.append(fitted.fit.components)
+            components.append(fitted.decomposition.components)
             return outcome(fitter, fitted, test)
 
         monkeypatch.setattr(cross_validation, "fold_outcome", recorded)
