@@ -25,8 +25,9 @@ from spcatv.cli.parser import CommaList, InputError, Option, TableColumn, flag
 
 Options = argparse.Namespace
 OptionTable = Mapping[str, Option]
-# where samples may come from; one of them is given
-INPUTS = ("images", "array", "bids")
+# Options that exclude those of the other ways, and options that go with them.
+Way = tuple[Sequence[str], Sequence[str]]
+INPUTS: tuple[Way, ...] = ((("images",), ()), (("array",), ()), (("bids",), tuple(BIDS_FILTERS)))
 
 
 def effective_options(arguments: argparse.Namespace) -> Options:
@@ -40,24 +41,38 @@ def effective_options(arguments: argparse.Namespace) -> Options:
     given = {name: value for name, value in vars(arguments).items() if name in table}
     if not hasattr(arguments, "images"):
         return Options(**{**defaults, **given}, command=arguments.command)
-    given["images"] = [*arguments.images, *getattr(arguments, "more_images", ())]
+    images = [*arguments.images, *getattr(arguments, "more_images", ())]
+    given |= {"images": images} if images else {}
     file = given.get("config")
     configured = {} if file is None else read_config(file, table, arguments.command)
-    here, there = ([name for name in INPUTS if values.get(name)] for values in (given, configured))
-    if here:  # the command line overrides the file, whatever the kind of input
-        dropped = INPUTS if "bids" in here else (*INPUTS, *BIDS_FILTERS)
-        configured = {name: value for name, value in configured.items() if name not in dropped}
-    both = ["images" if name == "images" else flag(name) for name in here or there]
-    if len(both) > 1:
-        raise InputError(f"give either {both[0]} or {both[1]}, not both")
-    given["images"] = given["images"] or configured.get("images", [])
+    configured = _without_rivals(configured, given, INPUTS)
     values = {**configured, **given}
     if "alpha" in table:
-        values = _one_way(given, configured, table)
-    options = Options(**{**defaults, **values}, command=arguments.command)
+        penalised = [name for name, option in table.items() if option.group == PENALISED]
+        values = {**_without_rivals(configured, given, ((TARGET_PARAMETERS, ()), (penalised, ()))), **given}
+        found = [name for name in penalised if name in values]
+        if found and "alpha" not in values:
+            usual = " and ".join(map(flag, TARGET_PARAMETERS))
+            raise InputError(f"{flag(found[0])} goes with --alpha; without it, use {usual}")
+        values |= dict.fromkeys(TARGET_PARAMETERS if found else penalised)
+    options = Options(**{**defaults, "images": [], **values}, command=arguments.command)
     if options.bids is None:
         refuse(options, table, BIDS, "--bids")
     return options
+
+
+def _without_rivals(
+    configured: Mapping[str, Any], given: Mapping[str, Any], ways: Sequence[Way]
+) -> dict[str, Any]:
+    """Return the values of a file without those of other ways than the given one; refuse two ways at once."""
+    for values in (given, configured):
+        used = [next((name for name in names if name in values), None) for names, _ in ways]
+        both = ["images" if name == "images" else flag(name) for name in used if name is not None]
+        if len(both) > 1:
+            raise InputError(f"give either {both[0]} or {both[1]}, not both")
+    chosen = [way for way in ways if any(name in given for name in way[0])]
+    others = {name for way in ways if chosen and way not in chosen for names in way for name in names}
+    return {name: value for name, value in configured.items() if name not in others}
 
 
 def replaced(options: Options, **changes: Any) -> Options:
@@ -70,25 +85,6 @@ def refuse(options: Options, table: OptionTable, heading: str, needed: str) -> N
     for name, option in table.items():
         if option.group == heading and getattr(options, name) != option.default:
             raise InputError(f"{flag(name)} can only be used with {needed}")
-
-
-def _one_way(given: Mapping[str, Any], configured: Mapping[str, Any], table: OptionTable) -> dict[str, Any]:
-    """Return the values, with None for the options of the penalised model, or of the other model."""
-    usual, other = TARGET_PARAMETERS, [name for name, option in table.items() if option.group == PENALISED]
-    for values in (given, configured):
-        both = [[name for name in way if name in values] for way in (usual, other)]
-        if all(both):
-            raise InputError(f"give either {flag(both[0][0])} or {flag(both[1][0])}, not both")
-    for way, rivals in ((usual, other), (other, usual)):
-        if any(name in given for name in way):
-            configured = {name: value for name, value in configured.items() if name not in rivals}
-    merged = {**configured, **given}
-    penalised = [name for name in other if name in merged]
-    if penalised and "alpha" not in merged:
-        raise InputError(
-            f"{flag(penalised[0])} goes with --alpha; without it, use {' and '.join(map(flag, usual))}"
-        )
-    return {**merged, **dict.fromkeys(usual if penalised else other)}
 
 
 def parse_toml(text: str, file: Path) -> dict[str, Any]:
