@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from spcatv.estimator import SPCATV
 from spcatv.metrics import dice, loading_mse, match_components, reconstruction_error
 from spcatv.results import open_model, report_file
 from spcatv.results.read import restore_model
+
+# Prints a line.
+Show: TypeAlias = Callable[[str], None]
 
 PARTS = ("dots", "volume", "surface")
 N_COMPONENTS = 3
@@ -57,19 +60,17 @@ def run(arguments: argparse.Namespace) -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"cannot write to the output folder {folder} ({error.strerror}); choose another with --output"
+            f"cannot show to the output folder {folder} ({error.strerror}); choose another with --output"
         ) from error
-    tell = (lambda text: None) if options.quiet else safe_print
-    reports = []
+    show = (lambda text: None) if options.quiet else safe_print
     if "dots" in parts:
-        run_dots(folder, options.seed, tell)
-    if "volume" in parts:
-        reports.append(run_volume(folder / "volume", options.seed, tell))
-    if "surface" in parts:
-        reports.append(run_surface(folder / "surface", options.seed, tell))
-    if options.open:
-        for report in reports:
-            show_page(report)
+        run_dots(folder, options.seed, show)
+    cohorts = {"volume": run_volume, "surface": run_surface}
+    reports = [
+        run_part(folder / part, options.seed, show) for part, run_part in cohorts.items() if part in parts
+    ]
+    for report in reports if options.open else ():
+        show_page(report)
 
 
 def _check_extras(parts: Sequence[str]) -> None:
@@ -85,7 +86,7 @@ def _check_extras(parts: Sequence[str]) -> None:
             raise RuntimeError(message) from error
 
 
-def run_dots(folder: Path, seed: int, tell: Callable[[str], None]) -> FloatArray:
+def run_dots(folder: Path, seed: int, show: Show) -> FloatArray:
     """Fit the images of the paper with three methods, print a table, and draw ``loadings.png``.
 
     Returns the loadings in the order and with the signs of the truth, shape (n_methods, n_components, P).
@@ -95,7 +96,7 @@ def run_dots(folder: Path, seed: int, tell: Callable[[str], None]) -> FloatArray
     data = make_dots(random_state=seed)
     train, test = data.split()
     size = " x ".join(map(str, data.shape))
-    tell(f"Simulated images of {size} pixels, seed {seed}: {len(train)} to fit, {len(test)} held out.\n")
+    show(f"Simulated images of {size} pixels, seed {seed}: {len(train)} to fit, {len(test)} held out.\n")
     models: dict[str, Any] = {
         "PCA": TruncatedSVD(N_COMPONENTS, algorithm="arpack", random_state=seed),
         "Elastic-net PCA": SPCATV(N_COMPONENTS, smoothness=0.0, **DOTS),
@@ -112,10 +113,10 @@ def run_dots(folder: Path, seed: int, tell: Callable[[str], None]) -> FloatArray
         overlap = float(np.mean(dice(data.loadings, loadings, norm_fraction=0.99)))
         rows.append((name, f"{error:.2f}", f"{mse:.3f}", f"{overlap:.2f}", f"{np.mean(loadings == 0):.1%}"))
         columns[name] = (f"held-out error {error:.1f}\nMSE {mse:.2f}, Dice {overlap:.2f}", loadings)
-    tell(aligned(("method", "held-out error", "loading MSE", "Dice", "zeros"), rows) + "\n")
+    show(aligned(("method", "held-out error", "loading MSE", "Dice", "zeros"), rows) + "\n")
     with replacing(folder / "loadings.png") as temporary:
         draw_dots(data, columns).savefig(temporary, format="png", dpi=160)
-    tell(f"Picture: {folder / 'loadings.png'}\n")
+    show(f"Picture: {folder / 'loadings.png'}\n")
     return np.array([loadings for _, loadings in columns.values()][1:])
 
 
@@ -151,7 +152,7 @@ def draw_dots(data: Dots, columns: dict[str, tuple[str, FloatArray]]) -> Any:
     return figure
 
 
-def run_volume(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
+def run_volume(folder: Path, seed: int, show: Show) -> Path:
     """Simulate grey matter of MNI152 as NIfTI files, fit them, and return the report."""
     import nibabel as nib
     from nilearn.datasets import load_mni152_gm_mask
@@ -161,7 +162,7 @@ def run_volume(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
     cohort = make_volume_cohort(
         mask, N_PEOPLE, voxel_size=VOXEL_MM, radius=BALL_MM, snr=SNR, dtype=np.float32, random_state=seed
     )
-    tell(f"Grey matter of the MNI152 template, {int(mask.sum()):,} voxels of {VOXEL_MM} mm. {_about(cohort)}")
+    show(f"Grey matter of the MNI152 template, {int(mask.sum()):,} voxels of {VOXEL_MM} mm. {_about(cohort)}")
     source = _fresh(folder / "input")
     nib.save(nib.Nifti1Image(mask.astype(np.uint8), image.affine), source / "mask.nii.gz")
     for number, row in enumerate(cohort.X, start=1):
@@ -169,11 +170,10 @@ def run_volume(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
         values[mask] = row
         nib.save(nib.Nifti1Image(values, image.affine), source / f"sub-{number:02d}_map.nii.gz")
     inputs = [str(source / "sub-*_map.nii.gz"), "--mask", str(source / "mask.nii.gz")]
-    results = _fit(folder, inputs, tell)
-    return _shown(results, cohort, tell)
+    return _fit_and_show(folder, inputs, cohort, show)
 
 
-def run_surface(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
+def run_surface(folder: Path, seed: int, show: Show) -> Path:
     """Simulate the cortex of fsaverage5 as GIFTI files, fit them, and return the report."""
     import nibabel as nib
     from nilearn.datasets import load_fsaverage
@@ -186,7 +186,7 @@ def run_surface(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
     cohort = make_surface_cohort(
         coords, triangles, N_PEOPLE, radius=DISC_MM, snr=SNR, dtype=np.float32, random_state=seed
     )
-    tell(f"Cortex of {TEMPLATE}, {len(coords):,} vertices of two hemispheres. {_about(cohort)}")
+    show(f"Cortex of {TEMPLATE}, {len(coords):,} vertices of two hemispheres. {_about(cohort)}")
     source = _fresh(folder / "input")
     for number, row in enumerate(cohort.X, start=1):
         for side, values in (("L", row[:n_left]), ("R", row[n_left:])):
@@ -195,8 +195,8 @@ def run_surface(folder: Path, seed: int, tell: Callable[[str], None]) -> Path:
             )
             file = source / f"sub-{number:02d}_hemi-{side}_map.shape.gii"
             nib.save(nib.gifti.GiftiImage(darrays=[array]), file)
-    results = _fit(folder, [str(source / "sub-*_map.shape.gii"), "--template", TEMPLATE], tell)
-    return _shown(results, cohort, tell)
+    inputs = [str(source / "sub-*_map.shape.gii"), "--template", TEMPLATE]
+    return _fit_and_show(folder, inputs, cohort, show)
 
 
 def _about(cohort: SimulatedCohort) -> str:
@@ -211,32 +211,23 @@ def _fresh(folder: Path) -> Path:
     return folder
 
 
-def _command(words: list[str], tell: Callable[[str], None]) -> None:
-    """Print and run a command."""
-    tell(f"$ {shlex.join(['spca-tv', *words])}")
-    if main(words) != 0:
-        raise RuntimeError("this command failed; the line above it says why")
-
-
-def _fit(folder: Path, inputs: list[str], tell: Callable[[str], None]) -> Path:
-    """Fit the files of a cohort, and return the results folder."""
-    results = folder / "results"
-    _command(["fit", *inputs, *FIT, "--output", str(results)], tell)
-    return results
-
-
-def _shown(results: Path, cohort: SimulatedCohort, tell: Callable[[str], None]) -> Path:
-    """Make the report, draw the maps, and print how they agree with the truth; return the report."""
-    name = results.parent.name
-    _command(["report", str(results), "--title", f"Simulated {name}", "--overwrite", "--quiet"], tell)
+def _fit_and_show(folder: Path, inputs: list[str], cohort: SimulatedCohort, show: Show) -> Path:
+    """Fit the files of a cohort, make the report and a picture, print the overlap with the truth."""
+    results, picture = folder / "results", folder.with_suffix(".png")
+    title = ["--title", f"Simulated {folder.name}"]
+    for words in (
+        ["fit", *inputs, *FIT, "--output", str(results)],
+        ["report", str(results), *title, "--overwrite", "--quiet"],
+    ):
+        show(f"$ {shlex.join(['spca-tv', *words])}")
+        if main(words) != 0:
+            raise RuntimeError("this command failed; the line above it says why")
     model = restore_model(open_model(results))
-    picture = results.parent.with_suffix(".png")
     with replacing(picture) as temporary:
         model.plot_components().savefig(temporary, format="png", dpi=100)
-    loadings = model.components_
-    found = loadings[match_components(cohort.loadings, loadings).order]
+    found = model.components_[match_components(cohort.loadings, model.components_).order]
     values = np.atleast_1d(dice(cohort.loadings, found, norm_fraction=0.99))
     overlap = ", ".join(f"{value:.2f}" for value in values)
-    tell(f"Overlap with the true regions (Dice index) by component: {overlap}")
-    tell(f"Picture: {picture}\nReport:  {report_file(results)}\n")
+    show(f"Overlap with the true regions (Dice index) by component: {overlap}")
+    show(f"Picture: {picture}\nReport:  {report_file(results)}\n")
     return report_file(results)

@@ -216,15 +216,9 @@ def _samples_command(
 ) -> Parser:
     """Add a command that reads samples and writes a results folder; `usual` options are shown by `--help`."""
     parser = commands.add_parser(
-        name,
-        help=help,
-        usual=(*USUAL, *usual),
-        usage=f"spca-tv {name} IMAGES... --output DIR [options]",
-        description=description,
-        epilog=examples,
-        allow_abbrev=False,  # a later option must not make a script ambiguous
-        add_help=False,
-    )
+        name, help=help, usual=(*USUAL, *usual), usage=f"spca-tv {name} IMAGES... --output DIR [options]",
+        description=description, epilog=examples, add_help=False,
+        allow_abbrev=False)  # a later option must not make a script ambiguous
     parser.add_argument(
         "images", nargs="*", metavar="IMAGES",
         help="files, folders, patterns in quotes, lists (.txt) or tables (.tsv, .csv) of paths")
@@ -391,12 +385,10 @@ def _add_verbosity(add: Add) -> None:
 
 def _add_transform(commands: Commands) -> Parser:
     parser = commands.add_parser(
-        "transform",
-        help="scores of new images on the components of a model",
+        "transform", help="scores of new images on the components of a model",
         usage="spca-tv transform MODEL IMAGES... --output TSV [options]",
         description="Write the scores of images on the components of a model, one row per sample. The "
-                    "images are treated as those of the fit were: the same mask, confounds and scale.",
-    )
+                    "images are treated as those of the fit were: the same mask, confounds and scale.")
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
     parser.add_argument("images", nargs="*", metavar="IMAGES", help="as for `spca-tv fit`")
     add = parser.in_group(INPUT)
@@ -421,14 +413,11 @@ def _add_transform(commands: Commands) -> Parser:
 
 def _add_report(commands: Commands) -> Parser:
     parser = commands.add_parser(
-        "report",
-        help="make a page about a model: maps, regions, scores, certificates",
-        usage="spca-tv report MODEL [options]",
+        "report", help="make a page about a model: maps, regions, scores, certificates",
+        usage="spca-tv report MODEL [options]", epilog=REPORT_EXAMPLES,
         description="Write one HTML file about a model: what was run, interactive maps and regions of every "
                     "component, scores, explained variance, certificates, and selection and stability where "
-                    "the folder has them. The file needs no network.",
-        epilog=REPORT_EXAMPLES,
-    )
+                    "the folder has them. The file needs no network.")
     parser.add_argument("model", type=Path, metavar="MODEL",
                         help="folder that `spca-tv fit` or `spca-tv select` has written")
     add = parser.in_group(PAGE)
@@ -451,11 +440,9 @@ def _add_report(commands: Commands) -> Parser:
 
 def _add_info(commands: Commands) -> Parser:
     parser = commands.add_parser(
-        "info",
-        help="show what a model folder holds",
+        "info", help="show what a model folder holds",
         description="Check a model folder (versions, SHA-256, shapes, finite values) and show its "
-                    "parameters, what it was fitted to, and the certificate of every component.",
-    )
+                    "parameters, what it was fitted to, and the certificate of every component.")
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
     parser.add_argument("--json", action="store_true", help="print everything but the arrays as JSON")
     return parser
@@ -463,14 +450,12 @@ def _add_info(commands: Commands) -> Parser:
 
 def _add_demo(commands: Commands) -> Parser:
     parser = commands.add_parser(
-        "demo",
-        help="see the method at work on simulated images, volumes and surfaces",
+        "demo", help="see the method at work on simulated images, volumes and surfaces",
         usage="spca-tv demo [options]",
         description="Three parts. dots: the images of the paper, fitted and drawn beside the truth. volume, "
                     "surface: simulated cohorts on the grey matter of the MNI152 template and on the cortex "
                     "of fsaverage5, written as NIfTI and GIFTI files, fitted with `spca-tv fit` and shown by "
-                    "`spca-tv report`. Nothing is downloaded.",
-    )
+                    "`spca-tv report`. Nothing is downloaded.")
     add = parser.in_group(PAGE)
     add("-o --output DIR", path, "folder for pictures and files, created if needed", Path("demo-output"))
     add("--seed N", integer(at_least=0), "seed of the simulated data", 0)
@@ -484,11 +469,9 @@ def _add_demo(commands: Commands) -> Parser:
 
 def _add_completion(commands: Commands) -> Parser:
     parser = commands.add_parser(
-        "completion",
-        help="print a script with which a shell completes commands and options",
+        "completion", help="print a script with which a shell completes commands and options",
         description="Print a script that lets a shell complete commands, options and their values.",
-        epilog=COMPLETION_EXAMPLES,
-    )
+        epilog=COMPLETION_EXAMPLES)
     parser.add_argument("shell", choices=SHELLS, help="the shell")
     return parser
 
