@@ -48,6 +48,7 @@ FIELDS = "a field of NetCDF (.nc) or Zarr (.zarr)"
 BIDS, RUN = "which images of --bids (several values: any of them)", "the run"
 PAGE = "what to write"
 GRID_HINT = "leave the option out to compare the default values, or separate values by spaces"
+NUMBERS = Values(partial(number, hint=GRID_HINT))
 MODEL, SELECTION = "the components", "the choice, and how far to trust it"
 PENALISED = "the paper's penalised model, instead of --sparsity and --smoothness"
 # options that `--help` shows; `--help-all` shows all
@@ -167,14 +168,13 @@ def _add_select(commands: Commands) -> Parser:
     parser = _samples_command(
         commands, "select", "choose the penalty by cross-validation, and measure stability", SELECT_TEXT,
         SELECT_EXAMPLES, ("groups", "rule", "n_jobs"))
-    numbers = Values(partial(number, hint=GRID_HINT))
     _add_inputs(parser)
     _add_grid(parser.in_group(MODEL), SEARCH.sparsity, SEARCH.smoothness)
     add = parser.in_group(PENALISED)
     add("--alpha X", Values(partial(number, hint=GRID_HINT), word="grid"),
         "values to try, or the word grid: downwards from just below the one that makes every loading zero")
-    add("--l1-ratio X", numbers, "shares of alpha for the l1 norm to try", SEARCH.l1_ratio)
-    add("--tv-ratio X", numbers, "shares of alpha for the structured penalty to try", SEARCH.tv_ratio)
+    add("--l1-ratio X", NUMBERS, "shares of alpha for the l1 norm to try", SEARCH.l1_ratio)
+    add("--tv-ratio X", NUMBERS, "shares of alpha for the structured penalty to try", SEARCH.tv_ratio)
     _add_units(add)
     add("--n-alphas N", integer(), "with --alpha grid: number of values for every pair of ratios",
         SEARCH.n_alphas)
@@ -275,19 +275,15 @@ def _add_inputs(parser: Parser) -> None:
     add("--run-confounds NAME,...", CommaList(words),
         "confounds to remove from every run, from the table of fMRIPrep beside it: columns, patterns, or "
         "the strategies motion, wm_csf, global_signal and high_pass")
-    _add_exclude(add)
+    _add_filters(parser, add)
     add("--cache DIR", path,
         "folder that keeps what was read of the images for the next run; needed if their rows do not fit "
         "into memory, or into --memory")
-    _add_filters(parser)
 
 
-def _add_exclude(add: Add) -> None:
+def _add_filters(parser: Parser, add: Add) -> None:
     add("--exclude NAME", Values(words),
         "images to leave out: files, with or without their folder and ending, or participants (sub-07)")
-
-
-def _add_filters(parser: Parser) -> None:
     add = parser.in_group(BIDS)
     for name, text in BIDS_FILTERS.items():
         add(f"--{name} LABEL", Values(words), text, recorded=False)
@@ -304,8 +300,7 @@ def _add_grid(add: Add, sparsity: object, smoothness: object) -> None:
     _add_number(add)
     add("--sparsity S", Values(partial(share, hint=GRID_HINT)),
         "shares of exact zeros to try, each for all components", sparsity)
-    add("--smoothness X", Values(partial(number, hint=GRID_HINT)),
-        "weights of the structured penalty to try", smoothness)
+    add("--smoothness X", NUMBERS, "weights of the structured penalty to try", smoothness)
     _add_model(add)
 
 
@@ -399,11 +394,10 @@ def _add_transform(commands: Commands) -> Parser:
     add("--confounds TSV", path, "table of the confounds that the model was fitted with")
     add("--confounds-columns NAME,...", CommaList(words),
         "columns of --confounds to use (default: those that the model was fitted with)")
-    _add_exclude(add)
+    _add_filters(parser, add)
     add("--cache DIR", path, "folder that keeps what was read, as for `spca-tv fit`")
     add("--memory SIZE", size,
         "memory that the images may take, such as 4GB; more are read in parts, one after the other")
-    _add_filters(parser)
     add = parser.in_group(RUN)
     add("-o --output TSV", path, "file for the scores")
     add("--overwrite", bool, "replace the file if it exists", False)
