@@ -253,8 +253,7 @@ def _add_inputs(parser: Parser) -> None:
         f"meshes (GIFTI, FreeSurfer); {NO_HEMISPHERE} for a hemisphere without data")
     add("--template", ("fsaverage5",), "meshes that nilearn ships, instead of --surface")
     add("--path-column NAME", words,
-        "column of a table that holds the paths (default: path, file, filename or image; left and right "
-        "for surfaces)")
+        "column of paths in a table (default: path, file, filename or image; left and right for surfaces)")
     add("--confounds TSV", path, "table of confounds to regress out")
     add("--confounds-columns NAME,...", CommaList(words),
         "columns of --confounds to use (default: all but ids and paths)")
