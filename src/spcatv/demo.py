@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
             pass
     except OSError as error:
         raise InputError(
-            f"cannot show to the output folder {folder} ({error.strerror}); choose another with --output"
+            f"cannot write to the output folder {folder} ({error.strerror}); choose another with --output"
         ) from error
     show = (lambda text: None) if options.quiet else safe_print
     if "dots" in parts:

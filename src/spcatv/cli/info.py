@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from spcatv.cli.display import safe_print
-from spcatv.cli.parser import input_errors
 from spcatv.cli.summary import components_table
 from spcatv.estimator._validation import parameters_in_use
-from spcatv.model import ModelError, SavedModel, unpack
+from spcatv.model import SavedModel, unpack
 from spcatv.results import open_model
 
 MOST_FILES = 5
@@ -23,8 +22,7 @@ PLAIN = (str, int, float, type(None))
 
 def run(arguments: argparse.Namespace) -> None:
     """Read the model and print it."""
-    with input_errors(ModelError):
-        saved = open_model(arguments.model)
+    saved = open_model(arguments.model)
     with saved.naming_source():
         text = json.dumps(as_json(saved), indent=2) if arguments.json else as_text(saved)
     safe_print(text)

@@ -18,7 +18,7 @@ from spcatv._util.files import open_regular, read_text
 from spcatv._util.matching import PATH_COLUMNS
 from spcatv._util.tables import SPREADSHEETS, TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.app import BIDS_FILTERS
-from spcatv.cli.parser import InputError, input_errors
+from spcatv.cli.parser import InputError
 
 Source = str | tuple[str, ...]
 SampleFiles = tuple[Path, ...]
@@ -182,7 +182,6 @@ def find_bids_images(options: argparse.Namespace) -> tuple[list[str], str]:
     """Return the images of ``--bids`` in the order of their names, and a line that describes them."""
     # imported here: images need an extra
     from spcatv.images.bids import bids_images, describe_images
-    from spcatv.images.files import ImageError
 
     wanted = {name: getattr(options, name) or () for name in BIDS_FILTERS}
     for pair in wanted.pop("entity"):
@@ -190,8 +189,7 @@ def find_bids_images(options: argparse.Namespace) -> tuple[list[str], str]:
         if not key or not label:
             raise InputError(f"--entity {pair}: write the name and the label of the entity, as in acq-mprage")
         wanted[key] = (*wanted.get(key, ()), label)
-    with input_errors(ImageError):
-        files = bids_images(options.bids, **{key: labels for key, labels in wanted.items() if labels})
+    files = bids_images(options.bids, **{key: labels for key, labels in wanted.items() if labels})
     return [str(file) for file in files], f"{options.bids}: {describe_images(files)}"
 
 

@@ -33,6 +33,11 @@ class InputError(ValueError):
     exit_code = 2
 
 
+def is_wrong_input(error: BaseException) -> bool:
+    """Return whether an error, also of the library, is one of the input."""
+    return getattr(error, "exit_code", 1) == 2
+
+
 def flag(name: str) -> str:
     """Return an option as it is written on the command line."""
     return "--" + name.replace("_", "-")

@@ -11,9 +11,8 @@ from spcatv._util.matching import match_rows
 from spcatv._util.tables import read_table
 from spcatv.cli.config import effective_options
 from spcatv.cli.display import safe_print, show_page, show_warnings
-from spcatv.cli.parser import check_output_file, input_errors
+from spcatv.cli.parser import check_output_file
 from spcatv.cli.resume import rerun_hint_on_interrupt
-from spcatv.model import ModelError
 from spcatv.results import read_results, report_file
 
 if TYPE_CHECKING:
@@ -23,21 +22,14 @@ if TYPE_CHECKING:
 def run(arguments: argparse.Namespace) -> None:
     """Create the page and write it."""
     # imported here: reports need an extra
-    from spcatv.report import ReportError, generate_report
+    from spcatv.report import generate_report
 
     options = effective_options(arguments)
     output = options.output or report_file(arguments.model)
     check_output_file(output, overwrite=options.overwrite, example="report.html")
-    with input_errors(ModelError):
-        results = read_results(arguments.model)
-    errors: list[type[Exception]] = [ReportError]
-    if results.saved.kind == "ImageSPCATV":
-        from spcatv.images import ImageError
-
-        errors.append(ImageError)
+    results = read_results(arguments.model)
     names = () if results.scores is None else results.scores.names
-    hint = rerun_hint_on_interrupt(output, arguments.argv)
-    with hint, input_errors(*errors), show_warnings():
+    with rerun_hint_on_interrupt(output, arguments.argv), show_warnings():
         groups, variable = (_column(getattr(options, name), names) for name in ("groups", "variable"))
         page = generate_report(
             results,

@@ -16,7 +16,7 @@ from spcatv.cli.app import RUN, build_parser
 from spcatv.cli.config import Options, parse_toml
 from spcatv.cli.display import complain
 from spcatv.cli.inputs import SampleFiles
-from spcatv.cli.parser import InputError, flag
+from spcatv.cli.parser import InputError, flag, is_wrong_input
 from spcatv.model.checkpoint import (
     CheckpointMismatchError,
     checkpointing,
@@ -24,11 +24,7 @@ from spcatv.model.checkpoint import (
     differences,
     n_records,
 )
-from spcatv.results import ResultsError
 from spcatv.results.layout import CONFIG
-
-# Errors in the input or in the options: the same run would end with them again.
-WOULD_COME_BACK = (InputError, ValueError, TypeError)
 
 
 def checkpoint_folder(output: Path) -> Path:
@@ -101,7 +97,7 @@ def rerun_hint_on_interrupt(output: Path, argv: Sequence[str]) -> Iterator[None]
         if _interrupted(error):
             next_step = kept or f"To start again: {shlex.join(['spca-tv', *argv])}"
             raise KeyboardInterrupt(f"interrupted; nothing was written to {output}. {next_step}") from error
-        if kept and not isinstance(error, (InputError, ResultsError)):
+        if kept and not is_wrong_input(error):
             complain("note", kept)
         raise
 
@@ -142,7 +138,8 @@ def kept_work(options: Options, files: Sequence[SampleFiles] | None) -> Iterator
             "without it (--no-resume)"
         ) from error
     except BaseException as error:
-        if n_records(folder) == 0 or (is_new and type(error) in WOULD_COME_BACK):
+        would_come_back = is_wrong_input(error) or type(error) in (ValueError, TypeError)
+        if n_records(folder) == 0 or (is_new and would_come_back):
             remove_checkpoint(options.output)
         raise
 

@@ -11,10 +11,9 @@ from spcatv.cli.display import safe_print, show_progress
 from spcatv.cli.fields import score_fields
 from spcatv.cli.images import score_images
 from spcatv.cli.inputs import find_bids_images, is_field, participants_of, sample_files
-from spcatv.cli.parser import InputError, check_output_file, input_errors
+from spcatv.cli.parser import InputError, check_output_file
 from spcatv.cli.pipeline import COLUMNS_OF_WHAT
 from spcatv.cli.resume import rerun_hint_on_interrupt
-from spcatv.model import ModelError
 from spcatv.results import open_model
 from spcatv.results.write import mixing_table, table_text, write_text
 
@@ -23,8 +22,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read the model and the new samples, and write their scores."""
     options = effective_options(arguments)
     output = check_output_file(options.output, overwrite=options.overwrite, example="scores.tsv")
-    with input_errors(ModelError):
-        saved = open_model(arguments.model)
+    saved = open_model(arguments.model)
     hint = rerun_hint_on_interrupt(output, arguments.argv)
     matched = ""
     coordinates: dict[str, list[str]] = {}

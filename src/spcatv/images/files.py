@@ -56,6 +56,8 @@ class ImageError(ValueError):
     2 images cannot be used: sub-01_gm.nii.gz: no such file; sub-02_gm.nii.gz: no such file
     """
 
+    exit_code = 2  # of the command line
+
 
 @contextmanager
 def image_errors(*errors: type[Exception]) -> Iterator[None]:

@@ -46,6 +46,8 @@ class ModelError(ValueError):
     there is no folder no-such-folder
     """
 
+    exit_code = 2  # of the command line
+
 
 _RECORDABLE: dict[str, type] = {}
 

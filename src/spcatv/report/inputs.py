@@ -43,6 +43,8 @@ class ReportError(ValueError):
     variable has 3 values, but there are 20 samples
     """
 
+    exit_code = 2  # of the command line
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
