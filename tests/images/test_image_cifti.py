@@ -151,7 +151,7 @@ def test_mask_and_bad_grayordinates(grayordinates):
         )
     assert np.array_equal(dropped.X, by_array.X)
     assert dropped.space.structure() == by_array.space.structure()
-    assert np.array_equal(dropped.space.columns, by_array.space.columns)
+    assert np.array_equal(dropped.space.places, by_array.space.places)
 
 
 def test_voxels_alone_need_no_surface(grayordinates):
@@ -173,7 +173,7 @@ def test_state_round_trip(fitted, grayordinates):
     space = type(fitted.space_).from_state(*fitted.space_.state())
     assert space.axis == grayordinates.axis
     assert space.structure() == fitted.structure_
-    assert np.array_equal(space.columns, fitted.space_.columns)
+    assert np.array_equal(space.places, fitted.space_.places)
 
 
 def test_bad_input(grayordinates, fitted, tmp_path):

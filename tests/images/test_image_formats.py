@@ -62,7 +62,7 @@ class TextSpace(Space):
         return grid(self.labels)
 
     def read_image(self, image, out, fwhm, summed):
-        out[0] = np.loadtxt(image.path)[self.places()]
+        out[0] = np.loadtxt(image.path)[self.places]
 
     def to_images(self, maps, names=()):
         return np.asarray(maps)

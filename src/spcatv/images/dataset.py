@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -344,7 +345,8 @@ def read_cohort(
     reading, reading_report = _settled(reading, samples.runs)
     check_runs(samples.runs, reading, tables)
     samples = samples.smoothed(reading.smoothing_fwhm)
-    X, sha256 = read_matrix(samples, precision, storage)
+    X, found = read_matrix(samples, precision, storage)
+    sha256 = dict(zip(samples.files, chain.from_iterable(found), strict=True))
     quality = image_quality(X, names, samples.space.noun, scaled=reading.standardize_runs != "none")
     matrix = FeatureMatrix(X, samples.space, bad_features)
     dropped = _drop_bad(matrix, names)
@@ -365,7 +367,7 @@ def read_cohort(
         preparation=Preparation(space, fit, scale, precision, reading, common_t_r(samples.runs, reading)),
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=names,
-        files=tuple(InputFile(str(path), sha256[path]) for path in dict.fromkeys(samples.files)),
+        files=tuple(InputFile(str(path), sha) for path, sha in sha256.items()),
         mask_report=mask_report,
         dropped=dropped,
         matched="" if table is None else table.matched,

@@ -29,6 +29,7 @@ MOST_IN_FLIGHT = 1 << 30
 
 
 Matrix = FloatArray | StoredData
+Sha256 = list[tuple[str, ...]]  # of the files of every image
 
 
 @dataclass(frozen=True)
@@ -93,24 +94,16 @@ def is_storable(samples: Samples) -> bool:
     return all(run.files for run in samples.runs)
 
 
-def read_matrix(samples: Samples, dtype: str, storage: Storage) -> tuple[Matrix, dict[Path, str]]:
-    """Read all samples into a matrix, not yet cleaned, or into the cache if it is too large for the memory.
-
-    Returns the matrix and the SHA-256 of every file.
-    """
+def read_matrix(samples: Samples, dtype: str, storage: Storage) -> tuple[Matrix, Sha256]:
+    """Read all samples into a matrix, not yet cleaned; into the cache if it is too large for the memory."""
     shape = (len(samples.names), samples.space.n_features)
     storage.check(samples, shape, dtype)
     if storage.cache is None or not is_storable(samples):
         X: FloatArray = np.empty(shape, dtype)
         return X, _read_each(samples, range(len(samples.runs)), X, storage.n_threads, of_fit=True)
     cached = _cached(samples, dtype, storage)
-    sha256 = {
-        path: sha
-        for run, found in zip(samples.runs, cached.sha256, strict=True)
-        for path, sha in zip(run.files, found, strict=True)
-    }
     stored = _stored(cached, storage.budget)
-    return np.asarray(stored) if storage.in_memory(shape, dtype) else stored, sha256
+    return np.asarray(stored) if storage.in_memory(shape, dtype) else stored, cached.sha256
 
 
 def read_batches(samples: Samples, dtype: str, storage: Storage) -> Iterator[tuple[slice, FloatArray]]:
@@ -146,12 +139,9 @@ def _batches(samples: Samples, dtype: str, storage: Storage) -> Iterator[Sequenc
 
 def _read_each(
     samples: Samples, numbers: Sequence[int], X: FloatArray, n_threads: int, *, of_fit: bool = False
-) -> dict[Path, str]:
-    """Read consecutive images into X, several at the same time.
-
-    The SHA-256 of the files are returned for images of a fit.
-    """
-    hashes: dict[Path, str] = {}
+) -> Sha256:
+    """Read consecutive images into X, several at the same time; SHA-256 are computed for images of a fit."""
+    sha256: Sha256 = []
     announce = _announcer(samples)
     start = samples.runs[numbers[0]].start
 
@@ -159,7 +149,7 @@ def _read_each(
         number = numbers[place]
         run = samples.runs[number]
         before = file_states(run.files)
-        found = {path: file_sha256(path) for path in run.files} if of_fit else {}
+        found = tuple(file_sha256(path) for path in run.files if of_fit)
         sums = samples.read(number, X[run.start - start : run.stop - start])
         if file_states(run.files) != before:
             raise ImageError(f"{run.name}: was changed while it was read; try again")
@@ -167,14 +157,14 @@ def _read_each(
 
     def take(made: Any) -> None:
         number, sums, found = made
-        hashes.update(found)
+        sha256.append(found)
         if sums is not None:
             samples.sums.add(sums)
         announce(number)
 
     with warnings.catch_warnings():  # threads that filter warnings at the same time may leave filters behind
         each_image(make, take, len(numbers), min(n_threads, len(numbers)))
-    return hashes
+    return sha256
 
 
 def _announcer(samples: Samples) -> Callable[[int], None]:
@@ -248,4 +238,4 @@ def _place_in_cache(
         for name, array in sorted(arrays.items())
     }
     kind = {"space": space.kind, "values": values, "where": where, "treatment": samples.fwhm}
-    return CachedSamples(storage.cache, kind, space.places(), dtype, samples.runs, about)
+    return CachedSamples(storage.cache, kind, space.places, dtype, samples.runs, about)

@@ -154,6 +154,12 @@ class VertexSet:
         """End of the features: ``start <= feature < stop``."""
         return self.start + len(self.vertices)
 
+    def structure(self, labels: IntArray) -> Structure:
+        """Return differences along the edges inside every label; `labels` of all features, shape (P,)."""
+        of_mesh = np.zeros(self.mesh.n_vertices, dtype=np.int32)
+        of_mesh[self.vertices] = labels[self.start : self.stop]
+        return self.mesh.structure(of_mesh)
+
 
 @dataclass(frozen=True, eq=False)
 class Space(ABC):
@@ -236,8 +242,9 @@ class Space(ABC):
         """Number of features P."""
         return int(np.count_nonzero(self.labels))
 
+    @cached_property
     def places(self) -> IntArray:
-        """Return the place of every feature in the flat `labels`, shape (P,).
+        """Place of every feature in the flat `labels`, shape (P,).
 
         The values of a feature depend on its place and on `state` without the labels, and on nothing else.
         """
@@ -246,7 +253,7 @@ class Space(ABC):
     def keep(self, kept: BoolArray) -> Self:
         """Return the same space with only the features where `kept`, of shape (P,), is true."""
         labels = self.labels.copy()
-        labels.reshape(-1)[self.places()[~kept]] = 0
+        labels.reshape(-1)[self.places[~kept]] = 0
         return replace(self, labels=labels)
 
     @abstractmethod
@@ -368,7 +375,7 @@ class Space(ABC):
         """Return maps (n_maps, P) as columns with a value at every place, shape (labels.size, n_maps)."""
         maps = self._checked_maps(maps)
         values: FloatArray = np.zeros((self.labels.size, len(maps)), dtype=np.float32)
-        values[self.places()] = maps.T
+        values[self.places] = maps.T
         return values
 
 

@@ -111,52 +111,30 @@ class CiftiSpace(Space):
         return Samples(cls(labels, first.axis, meshes), tuple(images)), report
 
     @cached_property
-    def _cortex_columns(self) -> dict[str, IntArray]:
-        """Columns of the files that are vertices in the mask, in the order of the mesh."""
-        columns: dict[str, IntArray] = {}
-        for hemi, surface in CORTEX.items():
-            found = np.flatnonzero((self.axis.name == surface) & (self.labels != 0))
-            columns[hemi] = found[np.argsort(self.axis.vertex[found], kind="stable")]
-        return columns
-
-    @cached_property
-    def _voxel_columns(self) -> IntArray:
-        """Columns of the files that are voxels in the mask, in C order."""
-        found = np.flatnonzero(self.axis.volume_mask & (self.labels != 0))
-        if len(found) == 0:
-            return found
-        place = np.ravel_multi_index(self.axis.voxel[found].T, self.axis.volume_shape)
-        return found[np.argsort(place, kind="stable")]
-
-    @cached_property
-    def columns(self) -> IntArray:
-        """Column of the files for every feature, shape (P,)."""
-        return np.concatenate([*self._cortex_columns.values(), self._voxel_columns])
-
     def places(self) -> IntArray:
-        """Return the column of the files for every feature."""
-        return self.columns
+        """Column of the files for every feature."""
+        inside, axis = np.flatnonzero(self.labels), self.axis
+        part = np.select([axis.name == surface for surface in CORTEX.values()], [0, 1], 2)
+        # the last key counts first; voxels have no vertex, and vertices no voxel
+        keys = [*axis.voxel[inside].T[::-1], axis.vertex[inside], part[inside]]
+        return inside[np.lexsort(keys)]
 
     def structure(self) -> Structure:
         """Return differences along mesh edges, then between voxels, over `neighbour_distances`."""
-        parts: list[Structure] = []
-        for hemi, columns in self._cortex_columns.items():
-            if len(columns):
-                labels = np.zeros(self.meshes[hemi].n_vertices, dtype=np.int32)
-                labels[self.axis.vertex[columns]] = self.labels[columns]
-                parts.append(self.meshes[hemi].structure(labels))
-        if len(self._voxel_columns):
-            parts.append(grid(self._box(), voxel_size=neighbour_distances(self.axis.affine)))
+        labels = self.labels[self.places]
+        parts: list[Structure] = [part.structure(labels) for part in self.vertex_sets]
+        if self.voxel_set is not None:
+            parts.append(grid(self._box(self.voxel_set), voxel_size=neighbour_distances(self.axis.affine)))
         return concat(parts)
 
-    def _box(self) -> IntArray:
+    def _box(self, voxels: VoxelSet) -> IntArray:
         """Return labels of the voxels: one number for every pair of a brain structure and a mask label."""
-        columns = self._voxel_columns
+        columns = self.places[voxels.start :]
         structure = np.unique(self.axis.name[columns], return_inverse=True)[1]
         pairs = np.stack([structure, self.labels[columns]])
         number = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1) + 1
         box = np.zeros(self.axis.volume_shape, dtype=np.int32)
-        box[tuple(self.axis.voxel[columns].T)] = number
+        box[tuple(voxels.indices.T)] = number
         return box
 
     def check(self, image: CiftiFile) -> None:
@@ -168,7 +146,7 @@ class CiftiSpace(Space):
     def read_image(self, image: CiftiFile, out: FloatArray, fwhm: float | None, summed: bool) -> None:
         """Read an opened image in blocks of columns."""
         for first, block in image.blocks():
-            place = self.columns - first
+            place = self.places - first
             inside = np.flatnonzero((place >= 0) & (place < block.shape[1]))
             out[:, inside] = block[:, place[inside]]
 
@@ -196,17 +174,17 @@ class CiftiSpace(Space):
     @cached_property
     def vertex_sets(self) -> tuple[VertexSet, ...]:
         """Vertices of each cortex."""
-        sets, start = [], 0
-        for hemi, columns in self._cortex_columns.items():
-            if len(columns):
-                sets.append(VertexSet(start, hemi, self.axis.vertex[columns], self.meshes[hemi]))
-            start += len(columns)
+        sets = []
+        for hemi, surface in self.meshes.items():
+            own = np.flatnonzero(self.axis.name[self.places] == CORTEX[hemi])
+            if len(own):
+                sets.append(VertexSet(int(own[0]), hemi, self.axis.vertex[self.places[own]], surface))
         return tuple(sets)
 
     @cached_property
     def voxel_set(self) -> VoxelSet | None:
         """Voxels of the subcortical structures, after all vertices."""
-        columns = self._voxel_columns
+        columns = self.places[self.axis.volume_mask[self.places]]
         if len(columns) == 0:
             return None
         start = self.n_features - len(columns)

@@ -108,8 +108,7 @@ class SurfaceSpace(Space):
 
     def structure(self) -> Structure:
         """Return differences along the edges of the meshes, hemispheres side by side."""
-        labels = self._by_hemisphere(self.labels)
-        return concat([part.mesh.structure(labels[part.hemi]) for part in self.vertex_sets])
+        return concat([part.structure(self.labels[self.places]) for part in self.vertex_sets])
 
     def check(self, image: SurfaceOverlays) -> None:
         """Refuse overlays of other hemispheres than the meshes."""
