@@ -7,14 +7,18 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
 
 from spcatv._util.parameters import SearchParameters
 from spcatv._util.types import FloatArray
-from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.images.dataset import Cohort
-from spcatv.images.estimator import ImageSPCATV, check_image_parameters, cohort_for, labelled
+from spcatv.images.estimator import (
+    ImageComponentsMixin,
+    ImageSPCATV,
+    check_image_parameters,
+    cohort_for,
+    labelled,
+)
 from spcatv.images.preprocessing import ReadingParameters
 from spcatv.selection import SPCATVCV
 
@@ -32,7 +36,7 @@ FOUND = (
 
 
 @dataclass(eq=False, repr=False)
-class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchParameters, ReadingParameters):
+class ImageSPCATVCV(ImageComponentsMixin, BaseEstimator, SearchParameters, ReadingParameters):
     """ImageSPCATV with its sparsity and smoothness, or its penalties, chosen by cross-validation.
 
     Images are read once. Every fold removes the confounds and scales the features with coefficients of its
@@ -175,27 +179,6 @@ class ImageSPCATVCV(ComponentsMixin, TransformerMixin, BaseEstimator, SearchPara
         return self.best_estimator_.components_
 
     @property
-    def components_img_(self) -> Any:
-        """Loading maps of the chosen model as an image."""
-        return self.best_estimator_.components_img_
-
-    @property
     def n_features_in_(self) -> int:
         """Number of voxels or vertices."""
         return self.best_estimator_.n_features_in_
-
-    def transform(self, imgs: Any, confounds: Any = None) -> FloatArray:
-        """Return the scores of images by the chosen model, as `ImageSPCATV.transform`."""
-        check_is_fitted(self, "best_estimator_")
-        samples = self.best_estimator_.preparation_.open(imgs)
-        return labelled(self, self.best_estimator_.transform(samples, confounds), samples.names)
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Return images with the given scores, as `ImageSPCATV.inverse_transform` of the chosen model."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.inverse_transform(X)
-
-    def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
-        """Return minus the mean squared reconstruction error, as `ImageSPCATV.score` of the chosen model."""
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_.score(imgs, y, confounds)

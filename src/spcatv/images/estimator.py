@@ -37,12 +37,130 @@ READ = (
 )
 
 
+class ImageComponentsMixin(ComponentsMixin, TransformerMixin):
+    """Methods of every fitted estimator of images."""
+
+    cache: Any
+    memory_limit: Any
+
+    @property
+    def masker_(self) -> Any:
+        """Masker of the space of the images, made on demand, because nilearn is slow to import."""
+        model = self._model()
+        masker = model.space_.masker()
+        if hasattr(masker, "set_params"):
+            reading = model.preparation_.reading
+            masker.set_params(
+                smoothing_fwhm=reading.smoothing_fwhm,
+                standardize=None if reading.standardize_runs == "none" else reading.standardize_runs,
+                detrend=reading.detrend,
+                high_pass=reading.high_pass,
+                low_pass=reading.low_pass,
+                t_r=reading.t_r,
+            )
+        return masker
+
+    @property
+    def mask_img_(self) -> Any:
+        """Mask of the voxels or vertices that were used: 1 inside, 0 outside."""
+        check_is_fitted(self)
+        return self._model().space_.mask_image()
+
+    @property
+    def components_img_(self) -> Any:
+        """Loading maps as an image, one map per component."""
+        check_is_fitted(self)
+        maps = self._model().components_
+        return self._model().space_.to_images(maps, default_names(len(maps)))
+
+    def transform(
+        self,
+        imgs: Any,
+        confounds: Any = None,
+        *,
+        exclude: str | Sequence[str] = (),
+    ) -> FloatArray:
+        """Return the scores of images; the scores of one image do not depend on the others.
+
+        Parameters
+        ----------
+        imgs : images
+            Of the kind and in the space of the images of the fit; or the samples that `preparation_.open`
+            has returned.
+        confounds : table, default=None
+            Needed if the fit had confounds; they are removed with the coefficients of the fit. Confounds
+            of runs are a list of tables, or are found beside the runs.
+        exclude : str or sequence of str, default=()
+            Images to leave out, as for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_components)
+            Scores.
+        """
+        check_is_fitted(self)
+        model = self._model()
+        samples = imgs if isinstance(imgs, Samples) else model.preparation_.open(imgs, exclude)
+        scores, distances = [], []
+        for X in self._batches(samples, confounds):
+            scores.append(model.estimator_.transform(X))
+            distances.append(fit_distances(model.estimator_, X))
+        warn_of_far(np.concatenate(distances), samples.names)
+        return labelled(self, np.concatenate(scores), samples.names)
+
+    def _batches(self, imgs: Any, confounds: Any) -> Iterator[FloatArray]:
+        """Yield the data matrix of new images, as much at a time as fits into memory."""
+        storage = Storage.asked(self.cache, self.memory_limit)
+        return self._model().preparation_.batches(imgs, confounds, storage=storage)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Return images with the given scores, in the units of the input; confounds are not added back.
+
+        If runs were cleaned, the units are those of cleaned runs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_images, n_components)
+            Scores.
+
+        Returns
+        -------
+        4-D Nifti1Image, SurfaceImage or Cifti2Image
+            One image per row.
+        """
+        check_is_fitted(self)
+        model = self._model()
+        rows = model.estimator_.inverse_transform(X)
+        return model.preparation_.to_images(rows, tuple(f"image {number + 1}" for number in range(len(rows))))
+
+    def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
+        """Return minus the mean squared reconstruction error of the images, see `SPCATV.score`.
+
+        Parameters
+        ----------
+        imgs : images
+            Of the kind and in the space of the images of the fit.
+        y : None
+            Ignored.
+        confounds : table, default=None
+            As for `transform`.
+
+        Returns
+        -------
+        float
+            Higher is better.
+        """
+        check_is_fitted(self)
+        estimator = self._model().estimator_
+        found = [(estimator.score(X), len(X)) for X in self._batches(imgs, confounds)]
+        return sum(score * n_samples for score, n_samples in found) / sum(n for _, n in found)
+
+
 @dataclass(eq=False, repr=False)
 class ImageSPCATV(
     CallbackSupportMixin,
-    ComponentsMixin,
+    ImageComponentsMixin,
     ModelFolderMixin,
-    TransformerMixin,
     BaseEstimator,
     FitParameters,
     ReadingParameters,
@@ -276,113 +394,6 @@ device, random_state
         cohort = cohort_for(self, X, own.pop("confounds", None), own.pop("exclude", ()))
         adjusted = {name: getattr(cohort.adjustment, name) for name in ("standardize", "confounds")}
         return self.estimator_, cohort.X, {"groups": cohort.groups, **adjusted, **own}
-
-    @property
-    def masker_(self) -> Any:
-        """Masker of the space of the images, made on demand, because nilearn is slow to import."""
-        masker = self.space_.masker()
-        if hasattr(masker, "set_params"):
-            reading = self.preparation_.reading
-            masker.set_params(
-                smoothing_fwhm=reading.smoothing_fwhm,
-                standardize=None if reading.standardize_runs == "none" else reading.standardize_runs,
-                detrend=reading.detrend,
-                high_pass=reading.high_pass,
-                low_pass=reading.low_pass,
-                t_r=reading.t_r,
-            )
-        return masker
-
-    @property
-    def mask_img_(self) -> Any:
-        """Mask of the voxels or vertices that were used: 1 inside, 0 outside."""
-        check_is_fitted(self, "estimator_")
-        return self.space_.mask_image()
-
-    @property
-    def components_img_(self) -> Any:
-        """Loading maps as an image, one map per component."""
-        check_is_fitted(self, "estimator_")
-        return self.space_.to_images(self.components_, default_names(len(self.components_)))
-
-    def transform(
-        self,
-        imgs: Any,
-        confounds: Any = None,
-        *,
-        exclude: str | Sequence[str] = (),
-    ) -> FloatArray:
-        """Return the scores of images; the scores of one image do not depend on the others.
-
-        Parameters
-        ----------
-        imgs : images
-            Of the kind and in the space of the images of the fit; or the samples that `preparation_.open`
-            has returned.
-        confounds : table, default=None
-            Needed if the fit had confounds; they are removed with the coefficients of the fit. Confounds
-            of runs are a list of tables, or are found beside the runs.
-        exclude : str or sequence of str, default=()
-            Images to leave out, as for `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_components)
-            Scores.
-        """
-        check_is_fitted(self, "estimator_")
-        samples = imgs if isinstance(imgs, Samples) else self.preparation_.open(imgs, exclude)
-        scores, distances = [], []
-        for X in self._batches(samples, confounds):
-            scores.append(self.estimator_.transform(X))
-            distances.append(fit_distances(self.estimator_, X))
-        warn_of_far(np.concatenate(distances), samples.names)
-        return labelled(self, np.concatenate(scores), samples.names)
-
-    def _batches(self, imgs: Any, confounds: Any) -> Iterator[FloatArray]:
-        """Yield the data matrix of new images, as much at a time as fits into memory."""
-        storage = Storage.asked(self.cache, self.memory_limit)
-        return self.preparation_.batches(imgs, confounds, storage=storage)
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Return images with the given scores, in the units of the input; confounds are not added back.
-
-        If runs were cleaned, the units are those of cleaned runs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_images, n_components)
-            Scores.
-
-        Returns
-        -------
-        4-D Nifti1Image, SurfaceImage or Cifti2Image
-            One image per row.
-        """
-        check_is_fitted(self, "estimator_")
-        rows = self.estimator_.inverse_transform(X)
-        return self.preparation_.to_images(rows, tuple(f"image {number + 1}" for number in range(len(rows))))
-
-    def score(self, imgs: Any, y: Any = None, confounds: Any = None) -> float:
-        """Return minus the mean squared reconstruction error of the images, see `SPCATV.score`.
-
-        Parameters
-        ----------
-        imgs : images
-            Of the kind and in the space of the images of the fit.
-        y : None
-            Ignored.
-        confounds : table, default=None
-            As for `transform`.
-
-        Returns
-        -------
-        float
-            Higher is better.
-        """
-        check_is_fitted(self, "estimator_")
-        found = [(self.estimator_.score(X), len(X)) for X in self._batches(imgs, confounds)]
-        return sum(score * n_samples for score, n_samples in found) / sum(n for _, n in found)
 
     def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
         return fitted_state(self, inputs)
