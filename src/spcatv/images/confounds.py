@@ -41,7 +41,7 @@ class ConfoundTable:
     values: FloatArray  # with coded columns of text, shape (n_samples, n_confounds)
     columns: tuple[str, ...]  # names of the given columns; empty if they have none
     levels: Levels = field(default_factory=dict)  # the levels of every column of text
-    matched: str = ""  # how rows were matched to the images, in a sentence; empty if a warning states it
+    matched: str = ""  # one sentence: the match of the rows with the images; empty if a warning states it
 
     def of(self, samples: slice) -> ConfoundTable:
         """Return the rows of some samples."""

@@ -191,8 +191,8 @@ class Cohort:
     dropped : DropReport
         Number of features that were dropped from the mask, by reason.
     matched : str
-        How the rows of the confounds were matched to the samples, in a sentence; empty if a warning states
-        it, or for an array.
+        One sentence: the match of the rows of the confounds with the samples; empty if a warning states it,
+        or for an array.
     quality : tuple of ImageQuality
         One per sample: its comparison with the others.
     reading_report : str
@@ -244,14 +244,14 @@ def read_cohort(
     *,
     mask: Any = None,
     surface: Any = None,
-    confounds: Any = None,
     bad_features: str = "drop",
     standardize: bool = False,
     dtype: Any = "float32",
-    exclude: str | Sequence[str] = (),
-    reading: Reading = Reading(),  # noqa: B008 (it is immutable)
     target_affine: Any = None,
     cache: Any = None,
+    confounds: Any = None,
+    exclude: str | Sequence[str] = (),
+    reading: Reading = Reading(),  # noqa: B008 (it is immutable)
     memory_limit: Any = None,
     n_components: int = 3,
     n_jobs: int | None = None,
@@ -264,31 +264,16 @@ def read_cohort(
         A list of NIfTI files or images, or a 4-D one; surface overlays of one or two hemispheres as
         ``{"left": [...], "right": [...]}``, as (left, right) pairs or as file names that mention their
         hemisphere; nilearn SurfaceImages; or CIFTI-2 files or images.
-    mask : path, image, array, name of a strategy, masker, or None, default=None
-        The voxels or vertices to use. With labels, total variation stays inside each label. Strategies
-        compute the mask of volumes: "nonzero" (the default), "background", "epi", "whole-brain-template",
-        "gm-template", "wm-template". A nilearn masker also sets the preprocessing.
-    surface : "fsaverage5", pair, mapping or PolyMesh, default=None
-        Meshes of the hemispheres, for overlays and CIFTI-2.
+    mask, surface, bad_features, standardize, dtype, target_affine, cache
+        As for `spcatv.ImageSPCATV`.
     confounds : path, DataFrame or array-like, default=None
         Regressed out of every feature by least squares. Rows are matched to the images by an id column
         (docs/cli.md); without one, and in an array, they are in the order of the images.
         A list of tables, one per image and with one row per volume, is regressed out of each run by itself.
-    bad_features : {"drop", "raise"}, default="drop"
-        What to do about features that are constant, or NaN or infinite in some sample.
-    standardize : bool, default=False
-        Scale features to unit variance.
-    dtype : {"float32", "float64"}, default="float32"
-        Precision of the data matrix.
     exclude : str or sequence of str, default=()
         Images to leave out: files, with or without their folder and ending, or participants ("sub-07").
     reading : Reading, default=Reading()
         Smoothing, resampling, and the cleaning of runs (`spcatv.images.Reading`).
-    target_affine : number or array of shape (3, 3) or (4, 4), default=None
-        Resample images and mask to voxels of this size in mm, or with this affine.
-    cache : path, default=None
-        Folder that keeps what was read, smoothed and resampled, for the next time and for matrices that are
-        larger than memory (docs/large-data.md).
     memory_limit : int, str or None, default=None
         As for `spcatv.SPCATV`. A matrix that does not fit stays in the cache, and is read block by block.
     n_components : int, default=3

@@ -117,10 +117,10 @@ class Reading:
     """
 
     smoothing_fwhm: float | None = None  # width of a Gaussian kernel at half its maximum, in mm
-    resample: bool = False  # whether images on other grids are resampled; otherwise they are refused
+    resample: bool = False  # resample images on other grids; otherwise they are refused
     # one of SCALINGS, or "auto": "zscore_sample" if any image is a time series, otherwise "none"
     standardize_runs: Any = AUTO
-    detrend: bool = False  # whether the linear trend of every feature is removed
+    detrend: bool = False  # remove the linear trend of every feature
     high_pass: float | None = None  # cutoff of the high-pass filter, in Hz
     low_pass: float | None = None  # cutoff of the low-pass filter, in Hz
     t_r: float | None = None  # seconds between volumes; None takes the time that each file states

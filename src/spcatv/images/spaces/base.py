@@ -38,7 +38,7 @@ class Run:
     stop: int
     files: tuple[Path, ...] = ()  # empty for an image in memory
     t_r: float | None = None  # seconds between volumes, if the image states it
-    series: bool = False  # whether the samples are a time series
+    series: bool = False  # true for a time series
 
     @property
     def n_samples(self) -> int:
@@ -180,7 +180,7 @@ class Space(ABC):
     suffixes : tuple of str
         Endings of the files that are taken from a folder of images.
     smooths : bool
-        Whether images can be smoothed while they are read.
+        True if images can be smoothed while they are read.
 
     Examples
     --------

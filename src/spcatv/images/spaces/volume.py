@@ -259,8 +259,8 @@ class Volume:
     shape: tuple[int, int, int]  # voxels along each axis
     affine: FloatArray  # from voxel indices to millimetres, shape (4, 4)
     n_samples: int  # 1 for a 3-D image, the length of the last axis for a 4-D one
-    moved: bool = False  # whether shape and affine are not those of the image, which is resampled to them
-    interpolation: str = "continuous"  # how: by cubic splines, or "nearest"
+    moved: bool = False  # true if the image is resampled to another grid, of this shape and affine
+    interpolation: str = "continuous"  # by cubic splines, or "nearest"
     is_series: ClassVar[bool] = True  # several volumes count as a time series
 
     @property
@@ -302,8 +302,10 @@ class Volume:
 
         Exhaust the iterator: the checksum of a compressed file is compared after the last sample.
         """
-        for frame in self._own_frames():
-            yield self._resampled(frame) if self.moved else frame
+        with reading(self.name), open_values(self.image) as values:
+            for number in range(self.n_samples):
+                frame = np.asanyarray(values if self.image.ndim == 3 else values[..., number])
+                yield self._resampled(frame) if self.moved else frame
 
     def _resampled(self, frame: Array) -> Array:
         """Resample values to the other grid as nilearn's maskers do; NaN outside the image."""
@@ -311,15 +313,6 @@ class Volume:
         place = {"target_affine": self.affine, "target_shape": self.shape}
         moved = _resample(image, self.name, **place, interpolation=self.interpolation, fill_value=np.nan)
         return np.asanyarray(moved.dataobj)
-
-    def _own_frames(self) -> Iterator[Array]:
-        """Yield the 3-D arrays on the image's own grid; the last step compares the checksum."""
-        with reading(self.name), open_values(self.image) as values:
-            if self.image.ndim == 3:
-                yield np.asanyarray(values)
-            else:
-                for number in range(self.n_samples):
-                    yield np.asanyarray(values[..., number])
 
 
 def open_one(item: Any, name: str) -> Volume:
