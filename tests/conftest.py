@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from functools import cache, wraps
+from importlib import metadata
 from pathlib import Path
 
 import hypothesis
@@ -10,7 +12,8 @@ import numpy as np
 import pytest
 from numba.core import event
 
-from spcatv.cli import pipeline
+from spcatv.cli import app, pipeline
+from spcatv.estimator import _fit
 from spcatv.progress.compilation import ANNOUNCER
 
 # the first call of a kernel compiles it, and the machine may be busy: how long an example takes says nothing
@@ -36,6 +39,8 @@ OF_POSIX = (
     ),
     *("selection/test_dead_workers.py", "selection/test_selection_dask.py", "surprises/test_command_line.py"),
 )
+# Folders whose tests count the lines that a fit runs.
+ABOUT_FITS = ("data", "decomposition", "estimator", "gpu", "kernels", "problem", "solvers", "structure")
 collect_ignore = [] if os.name == "posix" else list(OF_POSIX)
 
 
@@ -83,6 +88,48 @@ def usual_splits():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def done_once():
+    """Build the parser once for all tests instead of for every command, and find every version once."""
+    once = cache(app.build_parser)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metadata, "version", cache(metadata.version))
+        for module in ("cli", "cli.app", "cli.display", "cli.resume", "cli.explore"):
+            patch.setattr(f"spcatv.{module}.build_parser", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_fit_at_a_time():
+    """Many fits follow each other in one thread, in the same order on every machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spcatv.selection.workers.most_threads", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk():
+    """Do not wait until files are on the disk: no test cuts the power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+def without_coverage(function):
+    """Return a function that coverage does not follow."""
+
+    @wraps(function)
+    def call(*args, **options):
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return function(*args, **options)
+        finally:
+            sys.settrace(tracer)
+
+    return call
+
+
+@pytest.fixture(scope="session", autouse=True)
 def drawing_without_coverage():
     """matplotlib hardly calls our code while it draws, and takes twice as long when coverage looks on."""
     try:
@@ -90,18 +137,17 @@ def drawing_without_coverage():
     except ImportError:
         yield
         return
-    draw = Figure.draw
-
-    def unwatched(figure, renderer):
-        tracer = sys.gettrace()
-        sys.settrace(None)
-        try:
-            return draw(figure, renderer)
-        finally:
-            sys.settrace(tracer)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "draw", unwatched)
+        patch.setattr(Figure, "draw", without_coverage(Figure.draw))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fits_without_coverage(request):
+    """Coverage more than doubles the time of a fit, and most folders test what is around it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name not in ABOUT_FITS:
+            patch.setattr(_fit, "decompose", without_coverage(_fit.decompose))
         yield
 
 

@@ -19,12 +19,13 @@ from spcatv.selection import SPCATVCV
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1, max_size=20)
 column_names = names.filter(lambda name: name.strip() == name and "," not in name)
 finite = st.floats(allow_nan=False, allow_infinity=False)
-COMMANDS = build_parser().commands
+PARSER = build_parser()
+COMMANDS = PARSER.commands
 
 
 def options_of(*words):
     """The effective options of a command line, and what declares them."""
-    arguments = build_parser().parse_args([str(word) for word in words])
+    arguments = PARSER.parse_args([str(word) for word in words])
     return effective_options(arguments), arguments.options
 
 

@@ -2,11 +2,11 @@
 
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 from cli_files import listing
+from forks import FORK, forked, forked_command
 
 from spcatv._util.files import atomic_folder
 from spcatv.cli import fit, main, pipeline
@@ -128,45 +128,40 @@ def test_a_lock_file_that_was_left_behind_locks_nothing(text, tmp_path):
     assert listing(tmp_path) == ["out"]
 
 
-HOLDER = """
-import sys
-from pathlib import Path
-from spcatv.results import claimed_folder
-
-with claimed_folder(Path(sys.argv[1]), overwrite=True) as folder:
-    (folder / "half.tsv").write_text("half")
-    print("claimed", flush=True)
-    sys.stdin.read()
-"""
+def hold(out, claimed, release):
+    """Claim a folder, and write a part of the results."""
+    with claimed_folder(out, overwrite=True) as folder:
+        (folder / "half.tsv").write_text("half")
+        claimed.set()
+        release.wait()
 
 
 @pytest.fixture
 def holder():
-    """Starts processes that claim a folder, and write a part of the results."""
+    """Starts a process that holds a folder, and gives the event that releases it."""
     started = []
 
     def start(out):
-        command = [sys.executable, "-c", HOLDER, str(out)]
-        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        assert started[-1].stdout.readline() == "claimed\n"
-        return started[-1]
+        claimed, release = FORK.Event(), FORK.Event()
+        started.append(forked(hold, out, claimed, release))
+        assert claimed.wait(600)
+        return started[-1], release
 
     yield start
     for process in started:
         process.kill()
-        process.communicate()
+        process.join()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="kills a process")
 def test_what_a_killed_run_leaves_is_removed_by_the_next(array, tmp_path, holder, done, refused):
     out = tmp_path / "out"
-    other = holder(tmp_path / "out2")
-    process = holder(out)
+    other, release = holder(tmp_path / "out2")
+    process, _ = holder(out)
     (partial,) = tmp_path.glob(".out.spca-tv-partial")
     assert "another process is writing" in refused(*run_on(array, out))
     assert partial.is_dir(), "a process holds it"
     process.kill()
-    process.wait()
+    process.join()
     assert partial.is_dir()
     foreign = [tmp_path / ".out.backup.spca-tv-partial", tmp_path / ".out.spca-tv-partial.tar"]
     for folder in foreign:
@@ -176,9 +171,10 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next(array, tmp_path, holder
     # what is not of our making stays, and so does what another run still writes
     assert all(folder.is_dir() for folder in foreign)
     (others,) = tmp_path.glob(".out2.spca-tv-partial")
-    other.communicate("")
+    release.set()
+    other.join()
     assert not others.exists()
-    assert other.returncode == 0
+    assert other.exitcode == 0
 
 
 def test_a_folder_that_another_process_writes_is_left_to_it(array, tmp_path, refused):
@@ -230,44 +226,37 @@ def test_interruption_leaves_nothing_and_states_how_to_run_again(array, tmp_path
     assert listing(tmp_path) == ["X.npy"]
 
 
-WAITING = """
-import signal, sys
-from spcatv.cli import main
+class Pausing:
+    """A stream that never returns from the line that the test waits for."""
 
-class Waiting:
-    # stderr that never returns from the line that the test waits for, which may be written in parts;
-    # once only, and decided before the test can read the line: its signal may come at any moment after that
-    begun = paused = False
+    def __init__(self, stream):
+        self.stream = stream
+
     def write(self, text):
-        self.begun |= "alternation 1" in text
-        pauses = self.begun and not self.paused and text.endswith("\\n")
-        self.paused |= pauses
-        sys.__stderr__.write(text)
-        sys.__stderr__.flush()
-        if pauses:
-            signal.pause()
+        if "alternation 1" in text:
+            self.stream.write(text + "\n")
+            while True:
+                signal.pause()
+        self.stream.write(text)
+
     def __getattr__(self, name):
-        return getattr(sys.__stderr__, name)
-
-sys.stderr = Waiting()
-sys.exit(main(sys.argv[1:]))
-"""
+        return getattr(self.stream, name)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_real_interruption_of_a_real_process(array, tmp_path):
     """As SIGTERM in test_select.py, and SIGHUP in surprises/test_command_line.py."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAITING, *run_on(array, tmp_path / "out"), "-vv"],
-        stderr=subprocess.PIPE,
-        text=True,
+
+    def pause_in_the_fit():
+        sys.stderr = Pausing(sys.stderr)
         # tests in the background of a shell ignore Ctrl-C, and so would this process
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert any("alternation 1" in line for line in process.stderr), "the fit has not begun"
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    process, said = forked_command(main, run_on(array, tmp_path / "out", "-vv"), pause_in_the_fit)
+    assert any("alternation 1" in line for line in said), "the fit has not begun"
     assert list(tmp_path.glob(".out.*partial")), "the results are written beside the folder first"
-    process.send_signal(signal.SIGINT)
-    said = process.communicate()[1]
-    assert process.returncode == 130, said
-    assert "interrupted; nothing was written" in said
+    os.kill(process.pid, signal.SIGINT)
+    assert "interrupted; nothing was written" in said.read()
+    process.join()
+    assert process.exitcode == 130
     assert listing(tmp_path) == ["X.npy"]
+    said.close()

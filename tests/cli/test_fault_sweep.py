@@ -217,12 +217,6 @@ class Study:
         return found, faults.count
 
 
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    """Do not wait for the disk: no test cuts the power."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 # one operation in so many fails in the quick sweep: the less one costs, the more of them
 @pytest.mark.parametrize(("command", "step"), [("fit", 17), ("select", 37), ("transform", 1), ("report", 3)])
 def test_some_faults(command, step, tmp_path):

@@ -6,13 +6,13 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_files import listing
+from forks import forked_command
 
 from spcatv.cli import fit, main, pipeline
 
@@ -24,14 +24,14 @@ def command(array, out, shape="12,10"):
 
 
 def limited(argv, *limits):
-    """Run the command line in a process with limits; its exit code and what it says."""
-    process = subprocess.run(
-        [sys.executable, "-m", "spcatv", *argv],
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: [resource.setrlimit(kind, (most, most)) for kind, most in limits],
+    """Run the command line in a process with limits; its exit code and what it prints to stderr."""
+    process, stderr = forked_command(
+        main, argv, lambda: [resource.setrlimit(kind, (most, most)) for kind, most in limits]
     )
-    return process.returncode, process.stderr
+    with stderr:
+        said = stderr.read()
+    process.join()
+    return process.exitcode, said
 
 
 @pytest.fixture
@@ -108,6 +108,7 @@ def test_a_read_only_disk(array, mounted, refused):
     )
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
 @pytest.mark.parametrize(
     ("n_samples", "code", "words"),
     [
@@ -123,7 +124,8 @@ def test_too_little_memory(n_samples, code, words, tmp_path):
         file.truncate(file.tell() + n_samples * 20_000)  # takes no room on most disks
     np.save(tmp_path / "mask.npy", np.arange(20_000) > 0)
     asked = [*command(tmp_path / "X.npy", tmp_path / "out", "20000"), "--mask", tmp_path / "mask.npy"]
-    found, said = limited(asked, (resource.RLIMIT_AS, 3 * 2**29))
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    found, said = limited(asked, (resource.RLIMIT_AS, mapped + 2**30))
     assert (found, said.count("\n")) == (code, 1)
     assert re.search(words, said)
     assert listing(tmp_path) == ["X.npy", "mask.npy"]

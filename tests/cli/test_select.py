@@ -327,11 +327,11 @@ def test_interruption_leaves_nothing_and_states_how_to_run_again(
 
 
 AT_WORK = """
-import signal, sys
+import os, signal, sys
 from spcatv.cli import main, select
 
 def solver(problem, **options):
-    print("at work", file=sys.stderr, flush=True)
+    os.write(2, b"at work\\n")  # in one piece: the lines of two processes must not mix
     signal.pause()
 
 search = select.SPCATVCV
@@ -342,7 +342,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_real_interruption_of_processes_at_work(array, tmp_path):
-    """Two worker processes say that they are at work, and never end by themselves."""
+    """Two worker processes print that they are at work, and never end by themselves."""
     command = [sys.executable, "-c", AT_WORK, "select", "--array", str(array), *SMALL, "--n-jobs", "2"]
     process = subprocess.Popen(
         [*command, "--output", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True

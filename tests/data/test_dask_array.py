@@ -55,7 +55,8 @@ KINDS = {
     "kind", [pytest.param(kind, marks=[pytest.mark.no_cover] if kind != "blocks" else []) for kind in KINDS]
 )
 def test_every_kind_passes_the_check(kind):
-    check_data(KINDS[kind])
+    with dask.config.set(scheduler="threads" if kind == "blocks" else "synchronous"):
+        check_data(KINDS[kind])
 
 
 def test_an_array_from_files(images, tmp_path):

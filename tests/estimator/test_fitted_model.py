@@ -147,7 +147,7 @@ def test_a_search_of_scikit_learn_warns_once(dots):
     assert len(warned(lambda: cross_validate(never, dots.X, cv=2))) == 2
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow  # mypy reads the whole package
 def test_types_of_a_users_script(tmp_path, monkeypatch):
     api = pytest.importorskip("mypy.api")
     script = tmp_path / "script.py"

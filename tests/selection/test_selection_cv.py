@@ -151,7 +151,8 @@ TARGETS = {"sparsity": (0.6, 0.8), "smoothness": (0.5, 1.0)}
         ("loky", None, "C", ALPHA_GRID),  # threads of this process
     ],
 )
-def test_workers_change_no_bit(images, backend, n_jobs, order, grid_of_settings):
+def test_workers_change_no_bit(images, backend, n_jobs, order, grid_of_settings, monkeypatch):
+    monkeypatch.setattr("spcatv.selection.workers.most_threads", lambda: 2)
     # large enough that joblib hands it over as a memory map
     X = np.tile(np.asarray(images, order=order).astype(np.float32), (1, 80))
     X = np.array(X + 0.1 * np.random.default_rng(1).standard_normal(X.shape), np.float32, order=order)

@@ -3,13 +3,13 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from forks import forked_command
 
-from spcatv.cli import main
+from spcatv.cli import fit, main
 
 
 @pytest.fixture
@@ -113,38 +113,29 @@ def test_overwriting_states_what_goes(few, tmp_path, spca_tv):
     assert not (out / "desc-SPCATV_report.html").exists()
 
 
-STUCK = """
-import signal, sys
-import spcatv.cli.fit as fit
-from spcatv.cli import main
-
 def stuck(*_, **__):
-    print("working", flush=True)
+    print("working", file=sys.stderr)
     signal.pause()
 
-fit.with_number = stuck  # the step between reading and fitting
-sys.exit(main(sys.argv[1:]))
-"""
 
-
-@pytest.mark.skipif(os.name != "posix", reason="kills a process")
 @pytest.mark.parametrize("kind", ["SIGKILL", "SIGHUP"])
 def test_a_killed_run_leaves_nothing_for_ever(kind, few, tmp_path, spca_tv):
     out = tmp_path / "out"
     command = ["fit", "--array", str(few), "--n-components", "1", "--output", str(out)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", STUCK, *command],
-        stdout=subprocess.PIPE,
-        text=True,
+
+    def stop_before_the_fit():
         # tests under nohup ignore hang-ups, and so would this process
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
-    )
-    assert "working\n" in iter(process.stdout.readline, "")  # what was read comes before
-    process.send_signal(getattr(signal, kind))
-    process.communicate()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        fit.with_number = stuck
+
+    process, stderr = forked_command(main, command, stop_before_the_fit)
+    assert "working\n" in stderr
+    os.kill(process.pid, getattr(signal, kind))
+    process.join()
+    stderr.close()
     left = sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("."))
     if kind == "SIGHUP":
-        assert (process.returncode, left) == (130, [])
+        assert (process.exitcode, left) == (130, [])
     else:
         assert left  # half of the results, a lock, and a checkpoint in which nothing is kept yet
     assert spca_tv(*command).code == 0
