@@ -18,7 +18,7 @@ from spcatv.progress.compilation import ANNOUNCER
 
 # the first call of a kernel compiles it, and the machine may be busy: how long an example takes says nothing
 hypothesis.settings.register_profile(
-    "spcatv", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "spcatv", deadline=None, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("spcatv")
 

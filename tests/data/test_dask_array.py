@@ -37,14 +37,12 @@ def model(**options):
 
 
 KINDS = {
-    "one block": lambda X: da.from_array(X, chunks=-1),
     "blocks": lambda X: da.from_array(X, chunks=(4, -1)),
     "a tree of sums": lambda X: da.from_array(X, chunks=(1, -1)),
     "empty and unequal blocks": lambda X: da.concatenate(
         [da.from_array(part, chunks=-1) for part in (X[:1], X[1:1], X[1:])]
     ),
     "in memory": lambda X: da.from_array(X, chunks=(3, -1)).persist(),
-    "computed": lambda X: (2 * da.from_array(X, chunks=(3, -1)))[::-1][::-1] / 2,
     "blocks that share a task": lambda X: (
         da.from_array(X, chunks=(3, -1)) + 0 * da.from_array(X, chunks=(3, -1)).max(axis=0)
     ),

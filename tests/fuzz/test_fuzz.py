@@ -10,6 +10,8 @@ pytest.importorskip("nilearn")
 sys.path.insert(0, str(Path(__file__).parent))
 import harness
 
+pytestmark = pytest.mark.no_cover
+
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):

@@ -2,12 +2,12 @@
 
 import errno
 import os
-import subprocess
-import sys
+import signal
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from forks import FORK, forked, needs_fork
 
 pytest.importorskip("nilearn")
 
@@ -275,66 +275,52 @@ def test_rows_with_more_features_serve_for_fewer(files):
     assert len(made) == N_FILES
 
 
-PROCESSES = """
-import os, signal, sys
-from pathlib import Path
-from types import SimpleNamespace
-sys.path[:0] = [sys.argv[1]]
-from test_image_rows_on_disk import N_FILES, complete
-
 def files_in(folder):
     folder.mkdir(exist_ok=True)
     paths = [folder / f"{number}.txt" for number in range(N_FILES)]
     for number, path in enumerate(paths):
-        path.exists() or path.write_text(str(number + 1))
+        path.write_text(str(number + 1))
     return SimpleNamespace(paths=paths, read=[], cache=folder / "cache")
 
-def forked(work):
-    process = os.fork()
-    if process == 0:
-        try:
-            work()
-        finally:
-            os._exit(1)
-    return process
 
 def die_in_rename(files, number):
+    """Read the files, and kill the process halfway through a file that it writes."""
     own, calls = os.replace, []
+
     def replace(source, target):
         calls.append(1)
         if len(calls) == number:
             os.truncate(source, os.stat(source).st_size // 2)
             os.kill(os.getpid(), signal.SIGKILL)
         own(source, target)
+
     os.replace = replace
     complete(files, n_threads=1)
 
-for number in range(2, N_FILES + 2):  # the first is that of the places
-    files = files_in(Path(sys.argv[2], str(number)))
-    status = os.waitpid(forked(lambda: die_in_rename(files, number)), 0)[1]
-    assert status == signal.SIGKILL, status
-    complete(files)
-    complete(files)  # now everything is there
-    print(len(files.read))
 
-def count(files, name):
-    complete(files)
-    Path(sys.argv[2], name).write_text(str(len(files.read)))
-    os._exit(0)
-
-files = files_in(Path(sys.argv[2], "both"))
-both = [forked(lambda: count(files, f"count-{name}")) for name in "abc"]
-assert [os.waitpid(process, 0)[1] for process in both] == [0, 0, 0]
-print(sum(int(Path(sys.argv[2], f"count-{name}").read_text()) for name in "abc"))
-"""
+@needs_fork
+def test_kill_in_the_middle_of_every_write(tmp_path):
+    """A process is killed halfway through its first file, its second, and so on."""
+    for number in range(2, N_FILES + 2):  # the first is that of the places
+        files = files_in(tmp_path / str(number))
+        process = forked(die_in_rename, files, number)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        complete(files)
+        complete(files)  # now everything is there
+        assert len(files.read) == N_FILES + 2 - number
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-def test_kill_in_the_middle_of_every_write_and_several_processes(tmp_path):
-    """A process is killed halfway through its first file, its second, ...; then three work together."""
-    command = [sys.executable, "-W", "ignore", "-c", PROCESSES, os.path.dirname(__file__), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    *after_kill, together = map(int, done.stdout.split())
-    assert after_kill == [N_FILES - number for number in range(N_FILES)]
-    assert N_FILES <= together <= 3 * N_FILES
+@needs_fork
+def test_three_processes_write_at_the_same_time(tmp_path):
+    files, counts = files_in(tmp_path / "together"), FORK.SimpleQueue()
+
+    def count():
+        complete(files)
+        counts.put(len(files.read))
+
+    processes = [forked(count) for _ in range(3)]
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert N_FILES <= sum(counts.get() for _ in processes) <= 3 * N_FILES

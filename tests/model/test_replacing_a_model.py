@@ -1,11 +1,13 @@
 """Writing a folder leaves the old one or the new one, whatever happens in between."""
 
+import itertools
 import os
-import subprocess
+import signal
 import sys
 
 import numpy as np
 import pytest
+from forks import forked, needs_fork
 
 from spcatv._util.files import atomic_folder
 from spcatv.model import ModelError, SavedModel, read_model, write_model
@@ -88,45 +90,34 @@ def test_a_rename_that_fails_leaves_no_new_folder(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-EVERYWHERE = """
-import itertools, os, signal, sys
-import numpy as np
-from spcatv.model import SavedModel, read_model, write_model
+def write_and_die_before(operation, place):
+    """Write model 2, and kill the process before this file operation, as Python announces it."""
+    left = operation
 
-place = sys.argv[1]
-
-def write(number):
-    write_model(place, SavedModel("SPCATV", {"number": number}, {}, {"values": np.full(1000, number)}))
-
-def write_and_die_before(operation):
-    def watch(event, arguments, left=[operation]):
-        if event == "open" or event.startswith(("os.", "shutil.", "ctypes.")) and event != "os.kill":
-            left[0] -= 1
-            if left[0] == 0:
+    def watch(event, arguments):
+        nonlocal left
+        if event == "open" or (event.startswith(("os.", "shutil.", "ctypes.")) and event != "os.kill"):
+            left -= 1
+            if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
+
     sys.addaudithook(watch)
-    write(2)
+    write_model(place, saved(2))
     os._exit(0)
 
-for operation in itertools.count(1):
-    write(1)
-    process = os.fork()
-    if process == 0:
-        write_and_die_before(operation)
-    status = os.waitpid(process, 0)[1]
-    if status != signal.SIGKILL:
-        sys.exit(status)
-    print(read_model(place).parameters["number"])
-"""
 
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+@needs_fork
 def test_a_process_killed_before_any_file_operation_leaves_a_whole_model(tmp_path):
-    """Python announces every file operation; the process is killed at the first, at the second, and so on."""
-    command = [sys.executable, "-W", "ignore", "-c", EVERYWHERE, str(tmp_path / "model")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [int(line) for line in done.stdout.split()]
+    """The process is killed at the first operation, at the second, and so on."""
+    found = []
+    for operation in itertools.count(1):
+        write_model(tmp_path / "model", saved(1))
+        process = forked(write_and_die_before, operation, tmp_path / "model")
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+        found.append(number_in(tmp_path / "model"))
     assert found == sorted(found)
     assert found.count(1) > 10  # files and folders are read, made, written and flushed ...
     assert found.count(2) > 2  # ... and the old model is removed

@@ -1,10 +1,10 @@
 """Progress and early stopping through scikit-learn's callbacks."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from forks import in_a_fork, needs_fork
 
 from spcatv import SPCATV
 from spcatv.progress.callbacks import HAS_CALLBACKS
@@ -173,11 +173,18 @@ def test_callbacks_of_a_meta_estimator_reach_an_image_model(images):
     assert recorder.states == ["setup", "teardown"]
 
 
+def fit_without_callbacks():
+    """Import the package anew beside a scikit-learn without callbacks, and fit."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "spcatv"]:
+        del sys.modules[name]
+    sys.modules["sklearn.callback"] = None
+    from spcatv import SPCATV
+    from spcatv.progress.callbacks import HAS_CALLBACKS
+
+    model = SPCATV(1).fit(np.eye(4))
+    return HAS_CALLBACKS, hasattr(model, "set_callbacks"), model.components_.shape
+
+
+@needs_fork
 def test_fits_without_callbacks_in_scikit_learn():
-    code = (
-        "import sys; sys.modules['sklearn.callback'] = None; import numpy as np; from spcatv import SPCATV;"
-        "from spcatv.progress.callbacks import HAS_CALLBACKS; model = SPCATV(1).fit(np.eye(4));"
-        "print(HAS_CALLBACKS, hasattr(model, 'set_callbacks'), model.components_.shape)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False False (1, 4)\n"
+    assert in_a_fork(fit_without_callbacks) == (False, False, (1, 4))
