@@ -170,7 +170,9 @@ def test_saved_and_loaded(fitted, volumes, tmp_path):
 def test_inputs_are_hashed(fitted, volumes, tmp_path):
     import hashlib
 
-    document = json.loads((fitted.save(tmp_path / "model") / "model.json").read_text())
+    folder = fitted.save(tmp_path / "model", inputs={"study": "ageing"})
+    document = json.loads((folder / "model.json").read_text())
+    assert document["inputs"]["study"] == "ageing"
     files = document["inputs"]["images"]
     assert [file["name"] for file in files] == [str(path) for path in volumes.paths]
     assert files[2]["sha256"] == hashlib.sha256(volumes.paths[2].read_bytes()).hexdigest()

@@ -77,14 +77,13 @@ def checked_data(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -
                 "to the memory of the machine first"
             )
         X = gpu_array_data(X, estimator.dtype)
+    if not isinstance(X, (Data, np.ndarray)) or isinstance(X, np.memmap):
+        blocks = in_blocks(X, estimator.dtype, estimator.memory_limit, int(estimator.n_components))
+        in_memory = blocks.in_memory(X) if isinstance(blocks, StoredData) else None
+        X = next(known for known in (in_memory, blocks, X) if known is not None)
     if isinstance(X, Data):
-        return _checked_again(estimator, X, reset=reset, min_samples=min_samples)
-    if not isinstance(X, np.ndarray) or isinstance(X, np.memmap):
-        data = in_blocks(X, estimator.dtype, estimator.memory_limit, int(estimator.n_components))
-        in_memory = data.in_memory(X) if isinstance(data, StoredData) else None
-        if data is not None and in_memory is None:
-            return _checked_again(estimator, data, reset=reset, min_samples=min_samples)
-        X = X if in_memory is None else in_memory
+        _check_size(estimator, X, reset=reset, min_samples=min_samples)
+        return X
     _check_kind(X)
     dtype = [np.float64, np.float32] if estimator.dtype is None else np.dtype(estimator.dtype)
     if estimator.dtype is None and isinstance(X, np.ndarray):
@@ -123,7 +122,8 @@ def _not_finite(array: FloatArray) -> str:
     )
 
 
-def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int) -> Data:
+def _check_size(estimator: Any, data: Data, *, reset: bool, min_samples: int) -> None:
+    """Refuse too few samples, and another number of features than that of the fit."""
     n_samples, n_features = data.shape
     if n_samples < min_samples or n_features < 1:
         raise ValueError(
@@ -136,7 +136,6 @@ def _checked_again(estimator: Any, data: Data, *, reset: bool, min_samples: int)
             f"X has {n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input"
         )
-    return data
 
 
 def centred_data(estimator: Any, data: Data) -> CentredData:
