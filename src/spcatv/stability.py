@@ -1,8 +1,7 @@
 """Verdicts of random halves and bootstrap frequencies of resamples (docs/method.md section 6.6).
 
-Fits of some samples, each matched to the fit of all samples: of the two halves of a split, which share no
-sample, so that noise in one cannot agree with the same noise in the other; or of samples drawn with
-replacement.
+Some of the samples are fitted, and matched to the fit of all samples: the two halves of a split, which share
+no sample, so that agreement cannot come from the same noise; or samples drawn with replacement.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = [
 # Require a component to stand out of noise if the data have fewer effective independent features than this:
 # there, halves of noise agree by chance.
 FEW_INDEPENDENT = 10.0
-# Measures of a refit: those of `agreement`, or of `_likeness`.
+# Measures of a refit, returned by `agreement` or `_likeness`.
 Measures = tuple[FloatArray, ...]
 
 
@@ -106,7 +105,7 @@ class Bootstrap:
     regions : tuple of Region
         Connected regions of the reference, component after component, the heaviest first.
     failures : tuple of Failure
-        Resamples that failed; the arrays above are about the others.
+        Resamples that failed, which the arrays above leave out.
 
     Examples
     --------
@@ -144,7 +143,7 @@ class SplitHalves:
     beyond_noise : ndarray of shape (K,), bool
         As in `Reproducibility`.
     failures : tuple of Failure
-        Splits that failed; the arrays above are about the others.
+        Splits that failed, which the arrays above leave out.
 
     Examples
     --------

@@ -213,7 +213,7 @@ def _empty(estimator: Any) -> str:
 def _dense(estimator: Any) -> str:
     """Name components of the penalised model that are dense although the l1 weight is not small.
 
-    Only relative weights tell: on standardised columns that of the l1 norm is a threshold on correlations.
+    Only weights in relative units are checked, whose l1 weight is a threshold on correlations.
     """
     l1 = np.broadcast_to(estimator.alpha, len(estimator.diagnostics_)) * estimator.l1_ratio
     dense = [
@@ -297,9 +297,9 @@ def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> st
 def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None:
     """Warn if neighbours vary together hardly more than random pairs of features, although features do.
 
-    Then the features of X are in another order than those of the structure, or neighbours do not belong
-    together, and smoothing removes the signal. What all features share is removed first. Only arrays in
-    memory are checked, because single features of other data are slow to read.
+    Then X and the structure have their features in different orders, or neighbours do not belong together,
+    and smoothing removes the signal. A signal that all features share is removed first. Only arrays in memory
+    are checked, because single features of other data are slow to read.
     """
     remedy = "smoothness" if estimator.alpha is None else "tv_ratio"
     smooths = np.any(np.asarray(getattr(estimator, remedy), dtype=np.float64) > 0)

@@ -88,10 +88,10 @@ class SPCATV(
         ``1 - l1_ratio - tv_ratio > 0``, goes to the l2 norm.
     penalty_units : {"relative", "absolute"}, default="relative"
         With `alpha`. "relative": alpha counts in units of ``max_j ||X_j||_2 / N`` over the centred features,
-        the value at which the l1 norm alone kills every loading, so that one setting means the same on any
+        the value at which the l1 norm alone empties all components, so that one setting means the same on any
         data. On standardised features the relative l1 weight, ``alpha * l1_ratio``, is a correlation: without
         a structured penalty, exactly the features whose correlation with the scores exceeds it in magnitude
-        are not zero. "absolute": alpha as it stands in the objective.
+        are not zero. "absolute": alpha is the weight in the objective.
     penalty : {"tv", "graphnet"} or StructuredPenalty, default="tv"
         Structured penalty ``sum_g ||A_g v||_2`` or ``||A v||_2^2``, or an object such as
         `spcatv.problem.HuberTV`.
@@ -117,18 +117,18 @@ class SPCATV(
         after the other, as in the paper. "auto": joint, unless `alpha` is given.
     refit : {None, "support"}, default=None
         With a deflation. "support": unshrunk loadings. On the support of each penalised loading, the loading
-        that explains most of what the components before it have left (docs/method.md section 5.5).
+        that explains most of the variance that the components before it leave (docs/method.md section 5.5).
         Certificates, objectives and weights are those of the penalised loadings.
     transform_method : {"auto", "projection"}, default="auto"
-        "auto": the scores of the fit, which are uncorrelated for the training samples of a joint fit, and
-        those of successive deflation otherwise. "projection": least squares on all loadings at once.
+        "auto": the scores of the fit: uncorrelated for the training samples of a joint fit, of successive
+        deflation otherwise. "projection": least squares on all loadings at once.
     init : {"auto", "svd", "structured", "random"}, or array of shape (n_components, n_features) or \
 (n_samples, n_components), default="auto"
-        Starts. Of a joint fit: leading singular vectors of X diffused on the structure, rotated by varimax
-        ("auto", "structured"), or those of X, rotated ("svd"). Of a deflation: leading singular vectors of X
-        ("auto", "svd"), or these, those of X diffused on the structure, and the means of X around its most
-        coherent places ("structured"). Of both: random scores, given loadings such as ``components_`` of
-        another fit, or given scores.
+        Starting point. A joint fit starts from the leading singular vectors of X diffused on the structure
+        ("auto", "structured") or of X itself ("svd"), rotated by varimax. A deflation starts from the leading
+        singular vectors of X ("auto", "svd"); "structured" also tries the leading singular vectors of X
+        diffused on the structure, and the means of X around its most coherent places. Both may start from
+        random scores, from given loadings such as ``components_`` of another fit, or from given scores.
     dtype : {None, "float32", "float64"}, default=None
         Precision of the fit; ``None`` keeps X's own.
     memory_limit : int, str or None, default=None
@@ -147,8 +147,8 @@ class SPCATV(
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Unit loading vectors, the entry of largest magnitude positive; all zeros where the data have no
-        variance left, or where the penalty of the penalised model leaves nothing. Those of a joint fit are
-        ordered by explained variance, unless their sparsities were given one by one.
+        variance left, or where the penalised model has no other solution. The components of a joint fit are
+        ordered by explained variance, unless `sparsity` has one value per component.
     patterns_ : ndarray of shape (n_components, n_features)
         What varies with each score: the change of every feature when the score rises by one standard
         deviation, ``X'u / sqrt(N - 1)``. Patterns are dense; loadings tell which features make the score.
@@ -260,7 +260,7 @@ class SPCATV(
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """Return the scores of the samples of X; a sample's scores do not depend on the others.
+        """Return the scores of the samples of X; the scores of one sample do not depend on other samples.
 
         Parameters
         ----------

@@ -160,7 +160,7 @@ def _independent_features(values: FloatArray, vectors: FloatArray, most: int) ->
     """Return the effective numbers of independent features of what 0, 1, ..., most - 1 components leave.
 
     Of N independent samples with the covariance C, ``(mean_i g_ii)^2 / mean_{i != j} g_ij^2`` estimates
-    ``tr(C)^2 / tr(C^2)``, whatever N is, for the Gram matrix g. It has the eigenvalues and vectors given.
+    ``tr(C)^2 / tr(C^2)`` without bias from N, for the Gram matrix g with these eigenvalues and eigenvectors.
     """
     n_samples = len(values)
 

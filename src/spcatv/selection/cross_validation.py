@@ -143,8 +143,8 @@ def fit_chain(
     """Fit all settings to the training samples of a fold; return a record of each fit, or its `Failure`.
 
     The settings are a row of the grid: values of sparsity with one smoothness, or of alpha with the same
-    ratios. Values of alpha are fitted each from the one before. Components of a wanted sparsity are fitted
-    alone, as `SPCATV.fit` does: from those of another sparsity, other components may be found.
+    ratios. Values of alpha are fitted each from the one before. A wanted sparsity is fitted alone, as
+    `SPCATV.fit` does: a start from another sparsity may lead to other components.
     """
     try:
         with one_blas_thread():
@@ -270,8 +270,8 @@ def _scores(setting: Setting, outcomes: Sequence[FoldOutcome | Failure], n_compo
 class Exploration:
     """Results of every setting of a grid: S settings, K components, P features.
 
-    Settings come by smoothness, then by sparsity. The components of every setting are matched to those of the
-    recommended one, so that component k is the same pattern at all settings as far as it exists there.
+    Settings are ordered by smoothness, then by sparsity. All components are matched to the components of the
+    recommended setting, so that component k is the same pattern at all settings where it exists.
     """
 
     settings: Row  # sparsity and smoothness of every setting

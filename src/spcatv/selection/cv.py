@@ -149,9 +149,8 @@ transform_method, init, dtype, memory_limit, device, random_state
 
     Notes
     -----
-    A fit that fails is named in a `FailedFitWarning`, its scores are NaN, and the others stand. A fold on
-    which all fits fail is left out; a setting that fails on another fold cannot be chosen. It is an error
-    if nothing is left.
+    A fit that fails is named in a `FailedFitWarning`, and its scores are NaN. A fold on which all fits fail
+    is left out; a setting that fails on another fold cannot be chosen. It is an error if no setting is left.
 
     Examples
     --------
@@ -242,7 +241,7 @@ index over folds 1.00'
         return self
 
     def check(self) -> None:
-        """Raise a ValueError or TypeError for the first parameter that is wrong, whatever the data."""
+        """Raise a ValueError or TypeError for the first parameter that is wrong, without any data."""
         self._rows(self._template())
 
     def _template(self) -> SPCATV:
@@ -263,9 +262,8 @@ index over folds 1.00'
         """Return the grid that the parameters give."""
         if self.alpha is None:
             return target_rows(template, self.sparsity, self.smoothness)
-        defaults = signature(SPCATVCV).parameters
         for name in TARGET_PARAMETERS:
-            if not np.array_equal(getattr(self, name), defaults[name].default):
+            if not np.array_equal(getattr(self, name), getattr(SEARCH, name)):
                 raise ValueError(
                     f"{name} does not go with alpha, which asks for the penalised model; give one of them"
                 )

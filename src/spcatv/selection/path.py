@@ -74,8 +74,8 @@ def path(estimator: SPCATV, X: Any, settings: Iterable[float | Mapping[str, floa
     settings : iterable of float or mapping
         Mappings with any of ``sparsity`` and ``smoothness``, or with any of ``alpha``, ``l1_ratio`` and
         ``tv_ratio`` (the penalised model). A number is a sparsity if the estimator has ``alpha=None``, and
-        an alpha otherwise. Values that a setting lacks are the estimator's. Whatever the order given, fits
-        begin with the densest components, and each of the others is like the one before.
+        an alpha otherwise. Values that a setting lacks are the estimator's. The order does not matter: fits
+        begin with the densest components, and successive fits have similar settings.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def _warm_start(setting: Setting, near: Sequence[PathFit]) -> WarmStart | None:
     if not near:
         return None
     last, older = near[-1], near[-2] if len(near) > 1 else None
-    # a sparse component may have lost a region that a denser one has: it only tells where sparser ones lie
+    # a sparse component may lack a region of a denser one: start only from denser ones
     if "sparsity" in setting and _strength(setting) < _strength(last.setting):
         return None
     before = last.decomposition

@@ -66,8 +66,8 @@ class SettingScores:
 class SelectionTable:
     """Comparison of S settings.
 
-    A fold on which every fit has failed is left out for all settings alike. A setting that has failed on one
-    of the others cannot be compared: folds differ more from each other than settings do. Its means are NaN.
+    A fold on which every fit has failed is left out for all settings. A setting that has failed on another
+    fold has means of NaN: it cannot be compared, because folds differ more than settings do.
     """
 
     # columns of one length, as scikit-learn's ``cv_results_``: what `pandas.DataFrame` takes
