@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,7 +15,6 @@ from spcatv._util.devices import to_host
 from spcatv._util.parameters import FitParameters, StructureParameter
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import Centring
 from spcatv.decomposition import deflation_scores
 from spcatv.estimator._fit import (
     centred_data,
@@ -277,7 +275,7 @@ class SPCATV(
         data = checked_data(self, X, reset=False)
         components = self.components_.astype(np.float64)
         centring = centring_of(self)
-        products, _ = data.each_block(partial(_products, centring, components))
+        products, _ = data.each_block(lambda _, block: (centring.apply(block) @ components.T, None))
         if self.transform_method == "projection":
             scores = np.linalg.lstsq(components @ components.T, products.T, rcond=None)[0].T
         elif self.mixing_ is not None:
@@ -353,8 +351,12 @@ class SPCATV(
         check_is_fitted(self)
         data = checked_data(self, X, reset=False)
         scores = np.asarray(self.transform(data), dtype=np.float64)  # `set_output` may ask for a DataFrame
-        rows = self._decoder().astype(np.float64)
-        _, total = data.each_block(partial(_squared_error, centring_of(self), rows, scores))
+        centring, rows = centring_of(self), self._decoder().astype(np.float64)
+
+        def squared_error(samples: Any, block: FloatArray) -> tuple[None, float]:
+            return None, float(np.square(centring.apply(block) - scores[samples] @ rows).sum())
+
+        _, total = data.each_block(squared_error)
         return -float(total) / data.shape[0]
 
     def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
@@ -363,17 +365,3 @@ class SPCATV(
     @classmethod
     def _restored(cls, saved: SavedModel) -> Self:
         return restore_estimator(cls, saved)
-
-
-def _products(
-    centring: Centring, components: FloatArray, _: slice, block: FloatArray
-) -> tuple[FloatArray, None]:
-    """Return the products of samples with the components, shape (n, K)."""
-    return centring.apply(block) @ components.T, None
-
-
-def _squared_error(
-    centring: Centring, rows: FloatArray, scores: FloatArray, samples: slice, block: FloatArray
-) -> tuple[None, float]:
-    """Return the sum of squares of some samples minus their scores (N, K) times rows (K, P)."""
-    return None, float(np.square(centring.apply(block) - scores[samples] @ rows).sum())

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray
-from spcatv.data import as_data, checked_adjustment, on_device
+from spcatv.data import checked_adjustment, on_device
 from spcatv.data.diffusion import diffused_gram
 from spcatv.data.outliers import outweighing
 from spcatv.estimator import SPCATV
@@ -134,7 +134,7 @@ def count_components(
     chosen = np.linspace(0, n_samples - 1, min(n_samples, MOST_SAMPLES)).round().astype(int)
     most = max(1, min(max_components or MOST_COMPONENTS, len(chosen) // 3, data.shape[1]))
     with one_blas_thread():
-        on = on_device(as_data(data), template.device, most)
+        on = on_device(data, template.device, most)
         (adjusted,) = checked_adjustment(standardize, confounds, n_samples).adjusted(on, chosen)
         gram = diffused_gram(centred_data(template, adjusted), structure, LIGHT_DIFFUSION_TIME)
         return _compare_with_noise(gram, most)
