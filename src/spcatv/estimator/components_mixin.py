@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
     from spcatv.report import Report
 
+# Columns of `ComponentsMixin.summary`, with the formats of their values in a notebook.
+COLUMNS = {
+    "variance": "{:.1%}",
+    "zeros": "{:.1%}",
+    "regions": "{}",
+    "relative_gap": "{:.1e}",
+    "pattern": "{}",
+    "outline": "{}",
+}
+
 
 class FittedAttributes:
     """Types of the fitted attributes, for type checkers."""
@@ -155,7 +165,7 @@ class ComponentsMixin:
             raise ImportError("summary() returns a pandas DataFrame: pip install pandas") from error
         rows = _rows(self._model())
         index = Index(range(1, len(rows) + 1), name="component")
-        return DataFrame(rows, index=index).astype({"regions": "Int64"})
+        return DataFrame(rows, index=index).astype({"regions": "Int64", "relative_gap": float})
 
     def plot_components(self, **options: Any) -> Figure:
         """Draw the maps of the components; needs the extra "report".
@@ -261,17 +271,11 @@ def _rows(model: Any) -> list[dict[str, Any]]:
     for k, record in enumerate(model.diagnostics_):
         verdicts = ("not checked", "") if checked is None else (checked[k].verdict, checked[k].outline)
         pattern, outline = ("empty", "") if record.is_empty else verdicts
-        regions = connected_regions(structure, model.components_[k]) if structure.n_rows else None
-        rows.append(
-            {
-                "variance": float(model.explained_variance_ratio_[k]),
-                "zeros": float(record.sparsity),
-                "regions": None if regions is None else len(regions),
-                "relative_gap": np.nan if record.is_empty else record.relative_gap,
-                "pattern": pattern,
-                "outline": outline,
-            }
-        )
+        regions = len(connected_regions(structure, model.components_[k])) if structure.n_rows else None
+        gap = None if record.is_empty else record.relative_gap
+        share = float(model.explained_variance_ratio_[k])
+        values = (share, float(record.sparsity), regions, gap, pattern, outline)
+        rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
 
 
@@ -286,18 +290,9 @@ def _html_table(model: Any) -> str:
         pictures = [""] * len(model.diagnostics_)
     lines = []
     for k, (row, picture) in enumerate(zip(_rows(model), pictures, strict=True), start=1):
-        cells = (
-            str(k),
-            picture,
-            f"{100 * row['variance']:.1f} %",
-            f"{100 * row['zeros']:.1f} %",
-            "" if row["regions"] is None else str(row["regions"]),
-            "" if row["pattern"] == "empty" else f"{row['relative_gap']:.1e}",
-            row["pattern"],
-            row["outline"],
-        )
-        lines.append("".join(f"<td>{cell}</td>" for cell in cells))
-    names = ("Component", "Map", "Variance", "Zeros", "Regions", "Relative gap", "Pattern", "Outline")
+        cells = ("" if row[name] is None else text.format(row[name]) for name, text in COLUMNS.items())
+        lines.append("".join(f"<td>{cell}</td>" for cell in (k, picture, *cells)))
+    names = (name.replace("_", " ").capitalize() for name in ("component", "map", *COLUMNS))
     head = "".join(f"<th>{name}</th>" for name in names)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
