@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import nibabel as nib
 import numpy as np
 from nibabel.affines import voxel_sizes
-from nibabel.nifti1 import unit_codes
 
 from spcatv._util.naming import some_of
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
@@ -98,14 +97,14 @@ class VolumeSpace(Space):
         """Return images and mask on the grid of `target_affine`, the mask or the first image."""
         first = images[0]
         no_image = mask is None or isinstance(mask, np.ndarray) or (is_path(mask) and str(mask) in STRATEGIES)
-        opened = None if no_image else open_one(mask, str(mask) if is_path(mask) else "the mask")
+        opened = None if no_image else _open_mask(mask)
         if target_affine is not None:
             shape, affine = target_grid(first, target_affine)
         else:
             chosen = first if opened is None else opened
             shape, affine = chosen.shape, chosen.affine
-        if opened is not None and opened.n_samples == 1 and difference(opened, shape, affine) is not None:
-            mask = nearest(opened, shape, affine)
+        if opened is not None:
+            mask = opened.on_grid(shape, affine).with_own_values()
         return [volume.on_grid(shape, affine) for volume in images], mask
 
     @cached_property
@@ -224,8 +223,7 @@ def _mask_labels(
     if is_path(mask) and not Path(mask).expanduser().exists():
         known = ", ".join(map(repr, STRATEGIES))
         raise ImageError(f"{mask}: no such file, nor a strategy for a mask ({known})")
-    filename = mask.get_filename() if hasattr(mask, "get_filename") else None
-    opened = open_one(mask, str(mask) if is_path(mask) else str(filename or "the mask"))
+    opened = _open_mask(mask)
     if opened.n_samples != 1:
         raise ImageError(f"{opened.name}: a mask is one 3-D image, this one has {opened.n_samples} volumes")
     how = difference(opened, first.shape, first.affine)
@@ -235,7 +233,13 @@ def _mask_labels(
             "resample=True resamples the images to the grid of the mask"
         )
     (values,) = opened.frames()
-    return checked_labels(values, opened.name), opened.image, f"given ({opened.name})", None
+    values = np.nan_to_num(values) if opened.moved else values  # no label outside the mask image
+    return checked_labels(values, opened.name), opened.reference, f"given ({opened.name})", None
+
+
+def _open_mask(mask: Any) -> Volume:
+    filename = mask.get_filename() if hasattr(mask, "get_filename") else None
+    return open_one(mask, str(mask) if is_path(mask) else str(filename or "the mask"))
 
 
 def _warn_of_orientation(volumes: Sequence[Volume]) -> None:
@@ -309,7 +313,8 @@ class Volume:
 
     def _resampled(self, frame: Array) -> Array:
         """Resample values to the other grid as nilearn's maskers do; NaN outside the image."""
-        image = nib.Nifti1Image(np.asarray(frame, dtype=np.float32), self.image.affine)
+        dtype = np.float64 if self.interpolation == "nearest" else np.float32  # labels may be large
+        image = nib.Nifti1Image(np.asarray(frame, dtype=dtype), self.image.affine)
         place = {"target_affine": self.affine, "target_shape": self.shape}
         moved = _resample(image, self.name, **place, interpolation=self.interpolation, fill_value=np.nan)
         return np.asanyarray(moved.dataobj)
@@ -403,14 +408,6 @@ def target_grid(first: Volume, target_affine: Any) -> tuple[tuple[int, int, int]
     return (n_x, n_y, n_z), np.asarray(moved.affine, dtype=np.float64)
 
 
-def nearest(mask: Volume, shape: tuple[int, int, int], affine: FloatArray) -> nib.Nifti1Image:
-    """Return a mask on another grid: the label of the nearest voxel, 0 outside."""
-    (values,) = mask.frames()
-    image = nib.Nifti1Image(np.asarray(values, dtype=np.float64), mask.affine)
-    moved = _resample(image, mask.name, target_affine=affine, target_shape=shape, interpolation="nearest")
-    return _like(mask.image, np.asanyarray(moved.dataobj), affine)
-
-
 def _resample(image: nib.Nifti1Image, name: str, **options: Any) -> nib.Nifti1Image:
     """Resample an image with nilearn; `name` is that of its file, for errors."""
     from nilearn.image import resample_img
@@ -434,9 +431,10 @@ def _like(image: Any, values: Array, affine: FloatArray) -> nib.Nifti1Image:
 
 def _units(header: nib.Nifti1Header) -> tuple[str, str]:
     """Return the units of length and time; "unknown" for a code that NIfTI does not have."""
-    both = int(header["xyzt_units"])
-    codes = (both & 7, both & 56)
-    length, time = (unit_codes.label[code] if code in unit_codes.code else "unknown" for code in codes)
+    try:
+        length, time = header.get_xyzt_units()
+    except KeyError:
+        return "unknown", "unknown"
     return length, time
 
 
