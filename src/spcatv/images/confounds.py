@@ -113,8 +113,7 @@ def read_confounds(confounds: Any, names: Sequence[str], fit: ConfoundFit | None
             columns |= {str(label): list(map(cell_text, confounds[label].tolist())) for label in confounds}
             table = Table(Path("confounds"), tuple(columns), tuple(zip(*columns.values(), strict=True)))
             return _matched(ConfoundColumns(table), confounds.rename(columns=str), names, fit)
-    rows = [f"row {number + 1}" for number in range(len(names))]
-    return ConfoundTable(_numbers(confounds, "confounds", (), rows), ())
+    return ConfoundTable(_numbers(confounds, "confounds", range(len(names))), ())
 
 
 def _matched(
@@ -138,7 +137,6 @@ def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) ->
     """Code the columns of text of a DataFrame, with the levels of the fit if there was one."""
     import pandas as pd  # comes with nilearn
 
-    where = [f"row {row + 1}" for row in match.rows]
     if not len(frame.columns):
         raise ImageError(f"{source}: no column is left beside those that identify the images")
     known: Levels = {} if fit is None else fit.levels
@@ -151,7 +149,7 @@ def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) ->
     parts = []
     for name in frame.columns:
         column = frame[[name]]
-        texts = _texts(frame[name], name, source, where)
+        texts = _texts(frame[name], source, match.rows)
         if texts is None and name in known:
             texts = [str(value) for value in frame[name].tolist()]
         if texts is not None:
@@ -164,8 +162,8 @@ def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) ->
             odd = next((row for row, text in enumerate(texts) if text not in levels[name]), None)
             if odd is not None:
                 raise ImageError(
-                    f"{source}: {where[odd]} has {name} {texts[odd]!r}, which the model was not fitted with; "
-                    f"its levels are {', '.join(levels[name])}"
+                    f"{source}: row {match.rows[odd] + 1} has {name} {texts[odd]!r}, which the model was not "
+                    f"fitted with; its levels are {', '.join(levels[name])}"
                 )
             coded = pd.Series(pd.Categorical(texts, levels[name]), column.index)
             column = pd.get_dummies(coded, name, " = ", drop_first=True)
@@ -173,14 +171,14 @@ def _coded(frame: Any, source: str, match: RowMatch, fit: ConfoundFit | None) ->
     whole = pd.concat(parts, axis=1)
     if not len(whole.columns):
         raise ImageError(f"{source}: no column has more than one value ({', '.join(levels)})")
-    values = _numbers(whole, source, list(whole.columns), where)
+    values = _numbers(whole, source, match.rows)
     match.warn_if_guessed()
     if fit is None:
         _warn_of_confounds(values, list(whole.columns), source)
     return ConfoundTable(values, tuple(frame.columns), levels, match.remark)
 
 
-def _texts(column: Any, name: str, source: str, where: Sequence[str]) -> list[str] | None:
+def _texts(column: Any, source: str, rows: Sequence[int]) -> list[str] | None:
     """Return the values of a DataFrame's column if it is text, else None."""
     import pandas as pd
 
@@ -189,8 +187,8 @@ def _texts(column: Any, name: str, source: str, where: Sequence[str]) -> list[st
     missing = np.flatnonzero(column.isna().to_numpy())
     if len(missing):
         raise ImageError(
-            f"{source}: {len(missing)} values of column {name!r} are missing, first in {where[missing[0]]}; "
-            "confounds must be complete"
+            f"{source}: {len(missing)} values of column {column.name!r} are missing, first in row "
+            f"{rows[missing[0]] + 1}; confounds must be complete"
         )
     values = column.tolist()
     if column.dtype.name == "category":
@@ -202,8 +200,8 @@ def _texts(column: Any, name: str, source: str, where: Sequence[str]) -> list[st
         # the rarer of the two is probably the mistake
         odd = numbers.index(2 * sum(numbers) < len(values)) if len(set(numbers)) == 2 else 0
         raise ImageError(
-            f"{source}: column {name!r} mixes numbers and text: {where[odd]} has {values[odd]!r}, unlike "
-            "most others"
+            f"{source}: column {column.name!r} mixes numbers and text: row {rows[odd] + 1} has "
+            f"{values[odd]!r}, unlike most others"
         )
     return values
 
@@ -244,10 +242,8 @@ def _warn_of_confounds(values: FloatArray, names: Sequence[str], source: str) ->
         )
 
 
-def _numbers(
-    table: Any, source: str, names: Sequence[str], where: Sequence[str], each: str = "image"
-) -> FloatArray:
-    """Return finite numbers, shape (n_rows, n_columns), with one row per image or volume in `where`."""
+def _numbers(table: Any, source: str, rows: Sequence[int], each: str = "image") -> FloatArray:
+    """Return finite numbers, shape (n_rows, n_columns); `rows` are their numbers in the file of the user."""
     try:
         values = np.array(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -256,18 +252,18 @@ def _numbers(
         values = values[:, None]
     if values.ndim != 2 or values.shape[1] == 0:
         raise ImageError(f"{source}: must be a table with one row per {each}; got shape {values.shape}")
-    if len(values) != len(where):
+    if len(values) != len(rows):
         raise ImageError(
-            f"{source}: has {len(values)} rows, but there are {len(where)} {each}s; one row per {each} is "
+            f"{source}: has {len(values)} rows, but there are {len(rows)} {each}s; one row per {each} is "
             "needed"
         )
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = map(int, wrong[0])
-        label = repr(names[column]) if names else str(column + 1)
+        label = repr(table.columns[column]) if hasattr(table, "columns") else str(column + 1)
         raise ImageError(
-            f"{source}: {len(wrong)} values are missing or infinite, first in {where[row]}, column {label}; "
-            "confounds must be complete"
+            f"{source}: {len(wrong)} values are missing or infinite, first in row {rows[row] + 1}, column "
+            f"{label}; confounds must be complete"
         )
     return values
 
@@ -325,37 +321,36 @@ def _of_run(table: Any, words: Sequence[str], run: Run) -> FloatArray:
 
     source = str(table) if is_path(table) else f"the confounds of {run.name}"
     strategies = [word for word in words if word in STRATEGIES]
-    frame = pd.DataFrame(index=range(run.n_samples))
+    parts = []
     if is_path(table):
         path = checked_file(table)
         with reading(path):
             whole = pd.read_csv(path, sep="," if ".csv" in path.suffixes else "\t", na_values=["n/a"])
             if strategies:
-                frame = _by_strategies(path, strategies, run)
+                parts.append(_by_strategies(path, strategies, run))
     elif strategies:
         raise ImageError(f"{source}: {strategies[0]!r} needs a file of fMRIPrep; name columns instead")
     else:
         whole = table if hasattr(table, "columns") else pd.DataFrame(np.asarray(table))
     whole = whole.rename(columns=str)
     for word in words:
-        if word in STRATEGIES:
-            continue
         chosen = [name for name in whole.columns if name == word or fnmatchcase(name, word)]
-        if not chosen:
+        if word not in STRATEGIES and not chosen:
             known = ", ".join(whole.columns[:8]) + (", ..." if len(whole.columns) > 8 else "")
             raise ImageError(
                 f"{source}: no column is called or matches {word!r}; there are {known}, and the strategies "
                 f"{', '.join(STRATEGIES)}"
             )
-        new = [name for name in chosen if name not in frame.columns]
-        frame = whole[new] if frame.empty else pd.concat([frame, whole[new]], axis=1)
+        if word not in STRATEGIES:
+            parts.append(whole[chosen])
+    frame = pd.concat(parts, axis=1)
+    frame = frame.loc[:, ~frame.columns.duplicated()]
     if not len(frame.columns):  # a strategy may find none: fMRIPrep writes cosines for long runs only
         return np.zeros((run.n_samples, 0))
     if len(frame) > 1:
         # derivatives have no value for the first volume; nilearn uses that of the second, too
         frame = pd.concat([frame.iloc[:2].bfill().iloc[:1], frame.iloc[1:]])
-    rows = [f"row {number + 1}" for number in range(run.n_samples)]
-    return _numbers(frame, source, list(frame.columns), rows, "volume")
+    return _numbers(frame, source, range(run.n_samples), "volume")
 
 
 def _by_strategies(path: Path, strategies: Sequence[str], run: Run) -> Any:
