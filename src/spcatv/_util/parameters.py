@@ -7,6 +7,7 @@ without waiting for kernels, scikit-learn or nilearn: this module imports only t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -24,6 +25,8 @@ DEVICES = ("cpu", "cuda")
 GLOBAL_SIGNALS = ("regress",)
 REFITS = ("support",)
 RULES = ("one_se", "error", "stability", "paper")
+# Text such as "2 GB" or "1.5 gib": a number, a prefix, and whether it counts in powers of 1024.
+SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
 # Class in `spcatv.problem.penalties` of every penalty that has a name, and its words in a text.
 PENALTIES = {
     "tv": ("TotalVariation", "total variation"),

@@ -17,7 +17,7 @@ from spcatv._util.tables import SPREADSHEETS
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.config import Options
-from spcatv.cli.inputs import FIELD_SUFFIXES, refuse_empty
+from spcatv.cli.inputs import FIELD_SUFFIXES, numbered, refuse_empty
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit, row_blocks
 from spcatv.data.memory import Budget, bytes_text
@@ -97,7 +97,7 @@ def read_array(options: Options) -> ArraySamples:
         X = X.astype(options.dtype, copy=False)
     elif X.dtype.kind != "f" and Budget(limit).allows_whole(8 * X.size, X.shape[1]):
         X = np.asarray(X, np.float64)
-    names = _sample_names(file, len(X))
+    names = numbered(file, len(X))
     kept = _usable(X, options)
     if labels is None and not kept.all():
         raise InputError(
@@ -144,10 +144,6 @@ def _warn_of_bad_samples(X: FloatArray, names: tuple[str, ...]) -> None:
         sample_quality(X, names, WORDING)
     except BlankError as error:
         warn_user(str(error), ImageQualityWarning)
-
-
-def _sample_names(file: Path, n_samples: int) -> tuple[str, ...]:
-    return tuple(f"{file}[{number}]" for number in range(n_samples))
 
 
 def _load_samples(file: Path) -> Array:
@@ -338,4 +334,4 @@ def score_array(saved: SavedModel, file: Path) -> tuple[tuple[str, ...], FloatAr
     if not np.isfinite(X).all():
         number = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
         raise InputError(f"{file}: sample {number} holds NaN or infinite values inside the mask of the model")
-    return _sample_names(file, len(X)), model.transform(X)
+    return numbered(file, len(X)), model.transform(X)

@@ -11,7 +11,7 @@ import numpy as np
 
 from spcatv._util.types import FloatArray
 from spcatv.cli.config import Options
-from spcatv.cli.inputs import SampleFiles, refuse_empty
+from spcatv.cli.inputs import SampleFiles, numbered, refuse_empty
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.data import checked_memory_limit
 from spcatv.estimator import SPCATV
@@ -87,7 +87,7 @@ def read_fields(options: Options, samples: Sequence[SampleFiles]) -> FieldSample
         )
     return FieldSamples(
         matrix=field.matrix,
-        names=_names(files, array, len(field.matrix)),
+        names=numbered(files[0] if len(files) == 1 else array.name, len(field.matrix)),
         structure=field.structure,
         dtype=options.dtype,
         columns=columns,
@@ -107,12 +107,8 @@ def score_fields(
     with input_errors(ValueError, TypeError):
         scores = model.transform(array)
     values = np.asarray(scores.transpose(*dim, "component")).reshape(-1, scores.sizes["component"])
-    return _names(files, array, len(values)), values, sample_columns(array, dim)
-
-
-def _names(files: Sequence[Path], array: Any, n_samples: int) -> tuple[str, ...]:
-    source = files[0] if len(files) == 1 else array.name
-    return tuple(f"{source}[{number}]" for number in range(n_samples))
+    names = numbered(files[0] if len(files) == 1 else array.name, len(values))
+    return names, values, sample_columns(array, dim)
 
 
 def open_fields(files: Sequence[Path], variable: str | None, dim: Sequence[str]) -> Any:

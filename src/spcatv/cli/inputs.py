@@ -48,6 +48,11 @@ def sample_files(sources: Sequence[Source], *, path_column: str | None) -> tuple
     return tuple(samples)
 
 
+def numbered(source: object, n_samples: int) -> tuple[str, ...]:
+    """Return the names of samples that one source holds."""
+    return tuple(f"{source}[{number}]" for number in range(n_samples))
+
+
 def is_field(files: Sequence[SampleFiles] | None) -> bool:
     """Return whether xarray reads the files (NetCDF or Zarr); an InputError refuses a mixture."""
     kinds = {file.suffix.lower() in FIELD_SUFFIXES for sample in files or () for file in sample}

@@ -20,11 +20,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from spcatv._util.parameters import SIZE
 from spcatv._util.tables import TABLE_SUFFIXES
 
 ValueType = Callable[[str], Any]
 TABLE_AND_COLUMN = ("TSV", "COLUMN")
-SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt]?(i?b)?)\s*", re.IGNORECASE)
 
 
 class InputError(ValueError):

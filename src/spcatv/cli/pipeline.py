@@ -95,7 +95,17 @@ def run_command(
         with show_progress(options.quiet, options.verbose):
             outcome = work(request)
         with show_warnings(), writing_results(options.output):
-            metrics = _write(outcome, folder, request.config)
+            metrics = write_results(
+                folder,
+                outcome.samples,
+                outcome.model,
+                config=request.config,
+                halves=outcome.halves,
+                count=outcome.count,
+            )
+            if outcome.search is not None:
+                grouped_by, stability = outcome.groups.column, outcome.stability
+                write_selection(folder, outcome.samples, outcome.search, stability, grouped_by=grouped_by)
             if outcome.exploration is not None:
                 write_explorer(folder, options, outcome.samples, outcome.exploration)
     remove_checkpoint(options.output)  # the results are in place
@@ -103,16 +113,6 @@ def run_command(
         safe_print(summary_text(outcome, metrics, options.output))
     if getattr(options, "open", False):
         show_page(options.output / EXPLORER)
-
-
-def _write(outcome: Outcome, folder: Path, config: str) -> list[dict[str, Any]]:
-    samples, search = outcome.samples, outcome.search
-    metrics = write_results(
-        folder, samples, outcome.model, config=config, halves=outcome.halves, count=outcome.count
-    )
-    if search is not None:
-        write_selection(folder, samples, search, outcome.stability, grouped_by=outcome.groups.column)
-    return metrics
 
 
 def read_samples(request: Request) -> SampleSet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from spcatv._util.parameters import SIZE
 
 MEBIBYTE = 1 << 20
 # Bytes of X that are read at a time: long enough for the disk, short enough for the cache. A block has at
@@ -29,8 +30,6 @@ WORKING_VECTORS, COMPONENT_VECTORS = 64, 22
 LEARNT_VECTORS = 24
 # Parts of the memory left beside these vectors: one block is in use, one is being read, two are to spare.
 PARTS = 4
-# Text such as "2 GB" or "1.5 gib": a number, a prefix, and whether it counts in powers of 1024.
-SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
 
 
 def checked_memory_limit(value: Any) -> int | None:
