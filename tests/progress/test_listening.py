@@ -7,6 +7,8 @@ import pytest
 from recorder import Recorder
 
 from spcatv import SPCATV, SPCATVCV
+from spcatv._util.threads import in_order
+from spcatv.data import as_data
 from spcatv.progress import (
     SILENT,
     AlternationEnded,
@@ -19,6 +21,7 @@ from spcatv.progress import (
     current_listener,
     listening,
 )
+from spcatv.selection.workers import run_calls
 
 HELLO = Message("hello")
 
@@ -118,6 +121,20 @@ def test_threads_do_not_hear_each_other():
             thread.join()
     assert main.events == []
     assert heard == {"one": [Message("one")], "two": [Message("two")]}
+
+
+def test_threads_of_a_computation_have_its_listener():
+    """A message from inside, such as that kernels are compiled, goes where all others go."""
+    recorder, found = Recorder(), []
+
+    def send():
+        current_listener().hear(HELLO)
+
+    with listening(recorder):
+        in_order(lambda number: current_listener(), found.append, 3, 2)
+        list(run_calls(send, [(), ()], data=as_data(np.eye(3))))
+    assert found == [recorder] * 3
+    assert recorder.events == [HELLO, HELLO]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -181,15 +182,20 @@ def in_order(make: Callable[[int], T], take: Callable[[T], None], n_items: int, 
     call = object()
     numbers = iter(range(n_items))
     made: deque[Future[T]] = deque()
+
+    def start(count: int) -> None:
+        for number in islice(numbers, count):  # with the listeners of this thread
+            made.append(_workers.submit(copy_context().run, make, number))
+
     try:
         if n_threads == 1 or _users.setdefault(CORES, call) is not call:
             for number in numbers:
                 take(make(number))
             return
-        made.extend(_workers.submit(make, number) for number in islice(numbers, n_threads))
+        start(n_threads)
         while made:
             take(made.popleft().result())
-            made.extend(_workers.submit(make, number) for number in islice(numbers, 1))
+            start(1)
     finally:
         try:
             for item in made:

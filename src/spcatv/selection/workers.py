@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -134,7 +134,17 @@ def _calls(n_jobs: int | None, data: Data | None) -> Calls:
     else:
         processes = {"n_jobs": n_jobs, "initializer": _end_with_parent, "initargs": (os.getpid(),)}
         return partial(_on_joblib, processes)
-    return partial(_on_joblib, {"n_jobs": n_threads, "backend": "threading"})
+    return partial(_on_threads, n_threads)
+
+
+def _on_threads(n_threads: int, function: Callable[..., T], items: Items) -> Generator[tuple[int, T]]:
+    """Call a function on threads of this process, with the context of the first call: its listener."""
+    context = copy_context()
+
+    def call(*item: Any) -> T:
+        return context.copy().run(function, *item)
+
+    yield from _on_joblib({"n_jobs": n_threads, "backend": "threading"}, call, items)
 
 
 def _on_joblib(options: dict[str, Any], function: Callable[..., T], items: Items) -> Generator[tuple[int, T]]:
