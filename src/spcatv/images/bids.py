@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spcatv._util.naming import some_of
 from spcatv.images.files import ImageError
@@ -29,15 +29,6 @@ OF_SPACES = ("space", "res", "den")
 # endings of images without values of samples: meshes, labels and connections
 NO_SAMPLES = (".surf.gii", ".label.gii", ".dlabel.nii", ".dconn.nii", ".plabel.nii")
 N_SHOWN = 8  # values of an entity that a message lists
-
-
-@dataclass(frozen=True)
-class _Image:
-    path: Path
-    entities: Mapping[str, str]  # with suffix and extension
-
-    def value(self, key: str) -> str:
-        return self.entities.get(key, NONE)
 
 
 def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] | None) -> list[Path]:
@@ -78,18 +69,19 @@ def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] |
         for name, given in filters.items()
         if given is not None
     }
-    asked = {key: [_present(key, text, images) for text in texts] for key, texts in wanted.items()}
-    left = [image for image in images if all(image.value(key) in set().union(*asked[key]) for key in asked)]
+    left = images
     for key, texts in wanted.items():
-        found = {image.value(key) for image in left}
-        for text, values in zip(texts, asked[key], strict=True):
-            if not found & values:
+        values = set().union(*(_present(key, text, images) for text in texts))
+        left = left[_values(left, key).isin(values)]
+    for key, texts in wanted.items():
+        for text in texts:
+            if not _values(left, key).isin(_present(key, text, images)).any():
                 raise ImageError(_no_match(root, key, text, wanted, images))
-    _refuse_mixture(root, asked, left)
-    absent = next((image.path for image in left if not image.path.exists()), None)
+    _refuse_mixture(root, wanted, _entity_table(list(left.index)))
+    absent = next((path for path in left.index if not path.exists()), None)
     if absent is not None:
         raise ImageError(f"{absent}: is a link to a file that is not here; fetch it first (datalad get)")
-    return [image.path for image in left]
+    return list(left.index)
 
 
 def participants_table(folder: Path) -> Path | None:
@@ -102,33 +94,43 @@ def participants_table(folder: Path) -> Path | None:
 
 def describe_images(files: Sequence[Path]) -> str:
     """Return the number of images and people, and the values of their entities, in one line."""
-    images = [_named(file) for file in files]
-    n_people = len({image.value("sub") for image in images})
-    parts = [
-        f"{key} {_listed(image.value(key) for image in images)}" for key in _keys(images) if key != "sub"
-    ]
+    images = _entity_table(files)
+    n_people = images["sub"].nunique()
+    parts = [f"{key} {_listed(images[key])}" for key in images if key != "sub"]
     people = "1 person" if n_people == 1 else f"{n_people} people"
     count = "1 image" if len(images) == 1 else f"{len(images)} images"
     return f"{count} of {people}: {', '.join(parts)}"
 
 
-def _named(file: Path) -> _Image:
-    *parts, last = file.name.split("_")
-    suffix, dot, extension = last.partition(".")
-    pairs = (part.partition("-") for part in parts)
-    entities = {key: value for key, hyphen, value in pairs if hyphen and value}
-    return _Image(file, {**entities, SUFFIX: suffix, EXTENSION: dot + extension})
+def _entity_table(files: Sequence[Path]) -> Any:
+    """Return a DataFrame with a row per file and a column per entity, suffix and extension at the end."""
+    import pandas as pd  # comes with nilearn
+
+    rows = []
+    for file in files:
+        *parts, last = file.name.split("_")
+        suffix, dot, extension = last.partition(".")
+        pairs = (part.partition("-") for part in parts)
+        entities = {key: value for key, hyphen, value in pairs if hyphen and value}
+        rows.append({**entities, SUFFIX: suffix, EXTENSION: dot + extension})
+    table = pd.DataFrame(rows, index=files).fillna(NONE)
+    return table[[*table.columns.drop([SUFFIX, EXTENSION]), SUFFIX, EXTENSION]]
 
 
-def _images_below(root: Path) -> list[_Image]:
-    """Return the images below the folders of participants, sorted by path."""
+def _values(images: Any, key: str) -> Any:
+    """Return the values of an entity, also of one that no name has."""
+    return images.reindex(columns=[key], fill_value=NONE)[key]
+
+
+def _images_below(root: Path) -> Any:
+    """Return the entities of the images below the folders of participants, sorted by path."""
     if not root.is_dir():
         raise ImageError(f"{root}: no such folder")
     if not (root / DESCRIPTION).is_file():
         raise ImageError(f"{root}: is not a BIDS dataset: it has no {DESCRIPTION}{_datasets_near(root)}")
     endings = file_suffixes()
     images = [
-        _named(file)
+        file
         for person in sorted(root.glob("sub-*"))
         for file in sorted(person.rglob("*"))
         if file.name.startswith("sub-")
@@ -141,7 +143,7 @@ def _images_below(root: Path) -> list[_Image]:
             f"{root}: no folder sub-... holds an image called sub-... ({', '.join(endings)})"
             f"{_datasets_near(root)}"
         )
-    return images
+    return _entity_table(images)
 
 
 def _datasets_near(root: Path) -> str:
@@ -153,9 +155,9 @@ def _datasets_near(root: Path) -> str:
     return f"; near it, there are {near}" if near else ""
 
 
-def _present(key: str, text: str, images: Sequence[_Image]) -> set[str]:
+def _present(key: str, text: str, images: Any) -> set[str]:
     """Return the values of an entity that match a text: equal, with their prefix, or with other zeros."""
-    values = {image.value(key) for image in images}
+    values = set(_values(images, key))
     plain = text.removeprefix(f"{key}-")
     if key == EXTENSION:
         plain = "." + plain.removeprefix(".")
@@ -164,26 +166,22 @@ def _present(key: str, text: str, images: Sequence[_Image]) -> set[str]:
     return {value for value in values if value.isdecimal() and int(value) == int(plain)}
 
 
-def _no_match(
-    root: Path, key: str, missing: str, wanted: Mapping[str, Sequence[str]], images: Sequence[_Image]
-) -> str:
+def _no_match(root: Path, key: str, missing: str, wanted: Mapping[str, Sequence[str]], images: Any) -> str:
     others = [f"{name} {' or '.join(texts)}" for name, texts in wanted.items() if name != key]
     also = f" (with {', '.join(others)})" if others else ""
-    there = "; ".join(f"{name}: {_listed(image.value(name) for image in images)}" for name in _keys(images))
+    there = "; ".join(f"{name}: {_listed(images[name])}" for name in images)
     return (
         f"{root}: no image has {key} {missing}{also}; the names of the {len(images)} images there have "
         f"{there}"
     )
 
 
-def _refuse_mixture(root: Path, asked: Iterable[str], left: Sequence[_Image]) -> None:
+def _refuse_mixture(root: Path, asked: Iterable[str], left: Any) -> None:
     """Refuse images that differ in more than person, visit, run or hemisphere."""
     several = {
-        key: _listed(image.value(key) for image in left)
-        for key in (SUFFIX, EXTENSION, *_keys(left)[:-2])
-        if len({image.value(key) for image in left}) > 1
-        and key not in OF_SAMPLES
-        and (key not in asked or key in OF_SPACES)
+        key: _listed(left[key])
+        for key in (SUFFIX, EXTENSION, *left.columns[:-2])
+        if left[key].nunique() > 1 and key not in OF_SAMPLES and (key not in asked or key in OF_SPACES)
     }
     if several:
         shown = "; ".join(f"{key}: {values}" for key, values in several.items())
@@ -191,15 +189,9 @@ def _refuse_mixture(root: Path, asked: Iterable[str], left: Sequence[_Image]) ->
             f"{root}: {len(left)} images match, but they are of different kinds ({shown}); choose by "
             f"{' and '.join(several)}" + (f", {NONE} for names without it" if NONE in shown else "")
         )
-    hemispheres = {image.value("hemi") for image in left}
+    hemispheres = set(_values(left, "hemi"))
     if NONE in hemispheres and len(hemispheres) > 1:
         raise ImageError(f"{root}: some images are of one hemisphere and some of none; choose one hemi")
-
-
-def _keys(images: Sequence[_Image]) -> list[str]:
-    """Return all entities of the names, in their order; suffix and extension at the end."""
-    keys = dict.fromkeys(key for image in images for key in image.entities)
-    return [*(key for key in keys if key not in (SUFFIX, EXTENSION)), SUFFIX, EXTENSION]
 
 
 def _listed(values: Iterable[str]) -> str:
