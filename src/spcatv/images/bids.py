@@ -67,7 +67,7 @@ def bids_images(folder: str | Path, **filters: str | int | Sequence[str | int] |
     wanted = {
         KEYS.get(name, name): [str(v) for v in ([given] if isinstance(given, str | int) else given)]
         for name, given in filters.items()
-        if given is not None
+        if given not in (None, (), [])
     }
     left = images
     for key, texts in wanted.items():

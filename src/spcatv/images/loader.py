@@ -67,8 +67,9 @@ class Storage:
             unlimited and n_bytes <= LARGEST_SHARE * machine_memory()
         )
 
-    def check(self, samples: Samples, shape: tuple[int, int], dtype: str) -> None:
+    def check(self, samples: Samples, dtype: str) -> None:
         """Refuse a matrix for which there is no room, before anything is read."""
+        shape = samples.shape
         if self.in_memory(shape, dtype):
             return
         n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
@@ -96,14 +97,13 @@ def is_storable(samples: Samples) -> bool:
 
 def read_matrix(samples: Samples, dtype: str, storage: Storage) -> tuple[Matrix, Sha256]:
     """Read all samples into a matrix, not yet cleaned; into the cache if it is too large for the memory."""
-    shape = (len(samples.names), samples.space.n_features)
-    storage.check(samples, shape, dtype)
+    storage.check(samples, dtype)
     if storage.cache is None or not is_storable(samples):
-        X: FloatArray = np.empty(shape, dtype)
+        X: FloatArray = np.empty(samples.shape, dtype)
         return X, _read_each(samples, range(len(samples.runs)), X, storage.n_threads, of_fit=True)
     cached = _cached(samples, dtype, storage)
     stored = _stored(cached, storage.budget)
-    return np.asarray(stored) if storage.in_memory(shape, dtype) else stored, cached.sha256
+    return np.asarray(stored) if storage.in_memory(samples.shape, dtype) else stored, cached.sha256
 
 
 def read_batches(samples: Samples, dtype: str, storage: Storage) -> Iterator[tuple[slice, FloatArray]]:
@@ -123,12 +123,12 @@ def read_batches(samples: Samples, dtype: str, storage: Storage) -> Iterator[tup
 
 def _batches(samples: Samples, dtype: str, storage: Storage) -> Iterator[Sequence[int]]:
     """Yield the numbers of consecutive images that fit into memory together."""
-    shape = (len(samples.names), samples.space.n_features)
     numbers = range(len(samples.runs))
-    if storage.in_memory(shape, dtype):
+    if storage.in_memory(samples.shape, dtype):
         yield numbers
         return
-    most = max(storage.room(BLOCK_BYTES * PARTS) // (shape[1] * np.dtype(dtype).itemsize), 1)
+    sample_bytes = samples.space.n_features * np.dtype(dtype).itemsize
+    most = max(storage.room(BLOCK_BYTES * PARTS) // sample_bytes, 1)
     first = 0
     for number in numbers:
         if samples.runs[number].stop - samples.runs[first].start > most and number > first:

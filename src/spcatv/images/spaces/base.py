@@ -86,6 +86,11 @@ class Samples:
         return sample_names(self.runs)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of samples and of features."""
+        return self.runs[-1].stop, self.space.n_features
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """Files of the samples, in order; images in memory have none."""
         return tuple(file for run in self.runs for file in run.files)
