@@ -435,7 +435,7 @@ def test_the_report_has_north_up_and_coordinates(dims, turned):
     html = generate_report(fitted).html
     peak = ("20", "140") if abs(fitted.components_[0]).argmax() == view.index[0, 1] - 1 else ("20", "160")
     place = ", ".join(f"{name} {dict(zip(('lat', 'lon'), peak, strict=True))[name]}" for name in dims)
-    assert f"near {place}" in html
+    assert f"its peak at {place}" in html
 
 
 def test_pictures_of_other_axes(field):
@@ -564,11 +564,11 @@ def test_the_report_of_data_arrays(field, tmp_path):
     assert "2001-03-01" in html, "samples have the names of their coordinates"
     assert "XarraySPCATV(estimator=SPCATV(n_components=" in html.replace("&#39;", "'")
     assert "stands out" in html, "the count of components"
-    assert "near lat " in html
+    assert " at lat " in html
     with pytest.raises(ValueError, match="is not that of the fit"):
         model.generate_report(data=field[:, ::-1])
     saved = generate_report(model.save(tmp_path / "model")).html
-    assert "near lat " in saved, "a saved model has coordinates"
+    assert " at lat " in saved, "a saved model has coordinates"
 
 
 def test_maps_have_degrees_and_coastlines(field, monkeypatch):
