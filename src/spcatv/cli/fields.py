@@ -34,13 +34,13 @@ class FieldSamples(SampleSet):
     @property
     def summary(self) -> str:
         """Summary of the samples and cells, in one line."""
-        sizes = " x ".join(f"{name} {size}" for name, size in self.field.layout.template.sizes.items())
+        sizes = " x ".join(f"{name} {size}" for name, size in self.field.template.sizes.items())
         n_samples, n_cells = self.matrix.shape
         source = str(self.files[0]) if len(self.files) == 1 else f"{len(self.files)} files"
-        n_left_out = self.field.layout.mask.size - n_cells
+        n_left_out = self.field.mask.size - n_cells
         left_out = f", {n_left_out:,} left out (NaN in some sample, or weight 0)" if n_left_out else ""
         around = "".join(f", {name} goes around" for name in self.field.periodic_dims)
-        name = self.field.layout.name or "the field"
+        name = self.field.name or "the field"
         read = f"Read {n_samples} samples of {name} on {n_cells:,} cells"
         return f"{read} ({sizes}{left_out}{around}) from {source}"
 
@@ -57,8 +57,7 @@ class FieldSamples(SampleSet):
         import xarray
 
         numbers = xarray.Dataset(coords={"component": np.arange(1, len(maps) + 1)})
-        layout = replace(self.field.layout, weights=None)
-        fields = layout.maps(np.asarray(maps), ("component",), numbers)
+        fields = replace(self.field, weights=None).maps(np.asarray(maps), ("component",), numbers)
         _write_netcdf(fields.rename("maps"), folder, stem, about)
 
 
@@ -103,7 +102,7 @@ def score_fields(
     """Return names, scores (n_samples, K) and coordinates of the samples of new files on the same grid."""
     model = restore_model(saved)
     files, dim = tuple(file for (file,) in samples), tuple(map(str, model.sample_dims_))
-    array = open_fields(files, options.variable or model._layout.name, dim)
+    array = open_fields(files, options.variable or model._field.name, dim)
     with input_errors(ValueError, TypeError):
         scores = model.transform(array)
     values = np.asarray(scores.transpose(*dim, "component")).reshape(-1, scores.sizes["component"])

@@ -16,7 +16,7 @@ from spcatv._util.types import Array
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import estimator_state, restore_estimator
 from spcatv.model import ModelError, SavedModel, checked, current_versions, pack, unpack
-from spcatv.xarray.conversion import FeatureGrid, Field
+from spcatv.xarray.conversion import Field
 
 if TYPE_CHECKING:
     from spcatv.xarray.estimator import XarraySPCATV
@@ -53,22 +53,22 @@ def fitted_state(model: XarraySPCATV, inputs: Mapping[str, Any]) -> SavedModel:
 
 def _grid_state(model: XarraySPCATV) -> tuple[dict[str, Any], Arrays]:
     """Describe the grid with its coordinates."""
-    layout = model._layout
-    arrays: Arrays = {"grid.cells": layout.cells}
-    if layout.weights is not None:
-        arrays["grid.weights"] = layout.weights
+    field = model._field
+    arrays: Arrays = {"grid.cells": field.cells}
+    if field.weights is not None:
+        arrays["grid.weights"] = field.weights
     coords = []
-    for number, (name, coordinate) in enumerate(layout.template.coords.items()):
+    for number, (name, coordinate) in enumerate(field.template.coords.items()):
         described = {"name": str(name), "dims": list(coordinate.dims), "attrs": _plain(coordinate.attrs)}
         described |= _values_state(name, coordinate.values, f"grid.coords.{number}", arrays)
         coords.append(described)
     state = {
-        "dims": list(layout.template.dims),
-        "shape": list(layout.template.shape),
+        "dims": list(field.template.dims),
+        "shape": list(field.template.shape),
         "sample_dims": list(model.sample_dims_),
         "periodic_dims": list(model.periodic_dims_),
-        "name": None if layout.name is None else str(layout.name),
-        "attrs": _plain(layout.attrs),
+        "name": None if field.name is None else str(field.name),
+        "attrs": _plain(field.attrs),
         "coords": coords,
     }
     return state, arrays
@@ -114,11 +114,11 @@ def restore_fitted(make: type[XarraySPCATV], saved: SavedModel) -> XarraySPCATV:
         raise ModelError("the cells of the grid do not fit the components")
     name = checked(state["name"], str | None, "the name of the data")
     attrs = checked(state["attrs"], dict[str, Any], "the attributes of the data")
-    layout = FeatureGrid(template, cells, arrays.get("grid.weights"), name, attrs)
     sample_dims, periodic_dims = (checked(state[key], NAMES, key) for key in ("sample_dims", "periodic_dims"))
     own = {key: unpack(saved.parameters[key], arrays) for key in OWN}
     model = make(clone(fitted), **own)
-    return model.adopt_fit(fitted, Field(None, fitted.structure_, sample_dims, periodic_dims, layout))
+    field = Field(None, template, cells, arrays.get("grid.weights"), name, attrs, sample_dims, periodic_dims)
+    return model.adopt_fit(fitted, field)
 
 
 def _read_template(state: dict[str, Any], arrays: Any) -> Any:

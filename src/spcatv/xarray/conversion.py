@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import xarray as xr
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.data.protocol import float_dtype
-from spcatv.structure import GridStructure, Structure, grid
+from spcatv.structure import GridStructure, grid
 from spcatv.xarray.cf_coordinates import coslat_weights, periodic_dims
 
 COMPONENT = "component"
@@ -24,61 +24,29 @@ Dims = tuple[Hashable, ...]
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Matrix of samples and features of a DataArray, and the grid of its features."""
+    """Matrix of a DataArray, and the cells that are its features; converts from the grid to rows and back."""
 
-    matrix: Any  # weighted, without the cells that are left out
-    structure: Structure
-    sample_dims: Dims
-    periodic_dims: Dims
-    layout: FeatureGrid
-
-
-def read_field(
-    X: Any, dim: str | Sequence[str] = "time", *, weights: Any = None, periodic: Any = "auto"
-) -> Field:
-    """Read a DataArray as a matrix for an estimator, as `XarraySPCATV.fit` does.
-
-    Parameters
-    ----------
-    X : DataArray
-        Numbers.
-    dim : str or sequence of str, default="time"
-        The dimension, or dimensions, of the samples.
-    weights, periodic
-        As for `XarraySPCATV`.
-
-    Returns
-    -------
-    Field
-        With the attributes `matrix` and `structure`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import xarray as xr
-    >>> from spcatv.xarray import read_field
-    >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
-    >>> read_field(X).matrix.shape
-    (20, 30)
-    """
-    X = checked_array(X)
-    sample_dims, feature_dims = _split_dims(X, dim)
-    matrix = matrix_of(X, sample_dims, feature_dims)
-    template = _template(X, feature_dims)
-    periodic = periodic_dims(template, periodic)
-    layout = _layout(X, matrix, template, _weights(template, weights))
-    return Field(layout.rows(matrix), _grid(layout, periodic), sample_dims, periodic, layout)
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureGrid:
-    """Cells that are features, with their weights; converts from the grid to rows and back."""
-
+    matrix: Any  # weighted features of the samples, shape (n, P); None in a fitted model
     template: Any  # DataArray of the feature dimensions with their coordinates
     cells: IntArray  # numbers of the cells in use, in C order: the features
     weights: FloatArray | None  # of the features
     name: Hashable  # of the data
     attrs: dict[Any, Any]
+    sample_dims: Dims
+    periodic_dims: Dims
+
+    @cached_property
+    def structure(self) -> GridStructure:
+        """Grid of the cells in use; cells that differ in a name are no neighbours."""
+        template = self.template
+        labels = np.ones(template.shape, dtype=np.int64)
+        for axis, name in enumerate(template.dims):
+            if name in template.coords and template[name].dtype.kind in NAME_KINDS:
+                n = template.shape[axis]
+                numbers = np.arange(n).reshape([-1 if own == axis else 1 for own in range(template.ndim)])
+                labels = (labels - 1) * n + numbers + 1
+        wraps = [name in self.periodic_dims for name in template.dims]
+        return grid(np.where(self.mask, labels, 0), periodic=wraps)
 
     @property
     def mask(self) -> BoolArray:
@@ -118,6 +86,44 @@ class FeatureGrid:
         )
 
 
+def read_field(
+    X: Any, dim: str | Sequence[str] = "time", *, weights: Any = None, periodic: Any = "auto"
+) -> Field:
+    """Read a DataArray as a matrix for an estimator, as `XarraySPCATV.fit` does.
+
+    Parameters
+    ----------
+    X : DataArray
+        Numbers.
+    dim : str or sequence of str, default="time"
+        The dimension, or dimensions, of the samples.
+    weights, periodic
+        As for `XarraySPCATV`.
+
+    Returns
+    -------
+    Field
+        With the attributes `matrix` and `structure`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> from spcatv.xarray import read_field
+    >>> X = xr.DataArray(np.random.default_rng(0).standard_normal((20, 6, 5)), dims=("time", "y", "x"))
+    >>> read_field(X).matrix.shape
+    (20, 30)
+    """
+    X = checked_array(X)
+    sample_dims, feature_dims = _split_dims(X, dim)
+    matrix = matrix_of(X, sample_dims, feature_dims)
+    template = _template(X, feature_dims)
+    periodic = periodic_dims(template, periodic)
+    cells, weights = _cells_in_use(X, matrix, template, _weights(template, weights))
+    field = Field(None, template, cells, weights, X.name, dict(X.attrs), sample_dims, periodic)
+    return replace(field, matrix=field.rows(matrix))
+
+
 def coords_without(X: Any, dims: Dims) -> Any:
     """Return the coordinates of a DataArray that do not vary along given dimensions, as a Dataset."""
     return X.coords.to_dataset().drop_dims(dims, errors="ignore")
@@ -129,8 +135,10 @@ def _template(X: Any, feature_dims: Dims) -> Any:
     return xr.DataArray(np.zeros([X.sizes[name] for name in feature_dims]), dims=feature_dims, coords=coords)
 
 
-def _layout(X: Any, matrix: Any, template: Any, weights: FloatArray | None) -> FeatureGrid:
-    """Leave out the cells that are NaN in all samples or have weight 0; others must have no gaps."""
+def _cells_in_use(
+    X: Any, matrix: Any, template: Any, weights: FloatArray | None
+) -> tuple[IntArray, FloatArray | None]:
+    """Return the cells with data and a weight above 0, and their weights; refuse cells with gaps."""
     n_finite, n_nan = counts_of(matrix)
     mask = n_nan < matrix.shape[0]
     if weights is not None:
@@ -146,7 +154,7 @@ def _layout(X: Any, matrix: Any, template: Any, weights: FloatArray | None) -> F
     if not mask.any():
         raise ValueError(f"no cell of {dict(template.sizes)} is left: X is NaN, or its weight 0, everywhere")
     refuse_gaps(X, matrix, template, mask & (n_finite < matrix.shape[0]), mask)
-    return FeatureGrid(template, np.flatnonzero(mask), weights, X.name, dict(X.attrs))
+    return np.flatnonzero(mask), weights
 
 
 def _kept(cells: IntArray, weights: FloatArray | None, matrix: Array) -> Array:
@@ -255,19 +263,6 @@ def refuse_other_grid(X: Any, template: Any) -> None:
                 f"({template.sizes[name]} cells): select or reorder its cells with "
                 "X.reindex_like(model.mask_), or interpolate with X.interp_like(model.mask_)"
             )
-
-
-def _grid(layout: FeatureGrid, periodic: Dims) -> GridStructure:
-    """Return the grid of the cells in use; cells that differ in a name are no neighbours."""
-    template = layout.template
-    labels = np.ones(template.shape, dtype=np.int64)
-    for axis, name in enumerate(template.dims):
-        if name in template.coords and template[name].dtype.kind in NAME_KINDS:
-            n = template.shape[axis]
-            numbers = np.arange(n).reshape([-1 if own == axis else 1 for own in range(template.ndim)])
-            labels = (labels - 1) * n + numbers + 1
-    wraps = [name in periodic for name in template.dims]
-    return grid(np.where(layout.mask, labels, 0), periodic=wraps)
 
 
 def _weights(template: Any, weights: Any) -> FloatArray | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, Self
 
@@ -143,7 +144,7 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
         """
         estimator = _checked_estimator(self.estimator)
         field = read_field(X, dim, weights=self.weights, periodic=self.periodic)
-        if field.layout.weights is not None and getattr(estimator, "standardize", False):
+        if field.weights is not None and getattr(estimator, "standardize", False):
             raise ValueError("standardize=True would undo the weights; give weights=None")
         if estimator.structure is None:
             estimator.set_params(structure=field.structure)
@@ -173,15 +174,15 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
         self : XarraySPCATV
         """
         self.estimator_ = estimator
-        self.sample_dims_, self.feature_dims_ = field.sample_dims, field.layout.template.dims
-        self.periodic_dims_, self._layout = field.periodic_dims, field.layout
-        layout, fitted = self._layout, self._model()
-        fitted.grid_axes_ = grid_axes(layout.template)  # for its report
+        self.sample_dims_, self.feature_dims_ = field.sample_dims, field.template.dims
+        self.periodic_dims_, self._field = field.periodic_dims, replace(field, matrix=None)
+        fitted = self._model()
+        fitted.grid_axes_ = grid_axes(field.template)  # for its report
         numbers = xr.Dataset(coords={COMPONENT: np.arange(1, len(fitted.components_) + 1)})
-        self.components_ = layout.maps(fitted.components_, (COMPONENT,), numbers).rename("components")
-        self.mean_ = layout.maps(fitted.mean_[None], (), xr.Dataset()).rename("mean")
-        self.mask_ = layout.template.copy(data=layout.mask).rename("mask")
-        self.weights_ = layout.weight_map
+        self.components_ = field.maps(fitted.components_, (COMPONENT,), numbers).rename("components")
+        self.mean_ = field.maps(fitted.mean_[None], (), xr.Dataset()).rename("mean")
+        self.mask_ = field.template.copy(data=field.mask).rename("mask")
+        self.weights_ = field.weight_map
         for name in ("singular_values", "explained_variance", "explained_variance_ratio"):
             values = getattr(fitted, f"{name}_")
             setattr(self, f"{name}_", xr.DataArray(values, dims=COMPONENT, coords=numbers.coords, name=name))
@@ -290,14 +291,14 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
     def _rows_of(self, X: Any) -> tuple[Any, Dims, Any]:
         """Check new data; return it with its sample dimensions and the matrix for the estimator."""
         check_is_fitted(self, "estimator_")
-        X, layout = checked_array(X), self._layout
-        refuse_other_grid(X, layout.template)
+        X, field = checked_array(X), self._field
+        refuse_other_grid(X, field.template)
         sample_dims = tuple(name for name in X.dims if name not in self.feature_dims_)
         matrix = matrix_of(X, sample_dims, self.feature_dims_)
         n_finite, _ = counts_of(matrix)
-        used = layout.mask.ravel()
-        refuse_gaps(X, matrix, layout.template, used & (n_finite < matrix.shape[0]), used)
-        return X, sample_dims, layout.rows(matrix)
+        used = field.mask.ravel()
+        refuse_gaps(X, matrix, field.template, used & (n_finite < matrix.shape[0]), used)
+        return X, sample_dims, field.rows(matrix)
 
     def inverse_transform(self, scores: Any) -> Any:
         """Reconstruct fields from scores: ``mean_ + sum_k scores_k components_[k]``.
@@ -318,10 +319,10 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
         scores = self._all_scores(checked_array(scores))
         sample_dims = tuple(name for name in scores.dims if name != COMPONENT)
         rows = self.estimator_.inverse_transform(matrix_of(scores, sample_dims, (COMPONENT,)))
-        layout = self._layout
+        field = self._field
         coords = coords_without(scores, (COMPONENT,))
-        maps = layout.maps(rows, sample_dims, coords, dict(scores.sizes))
-        return maps.rename(layout.name).assign_attrs(layout.attrs)
+        maps = field.maps(rows, sample_dims, coords, dict(scores.sizes))
+        return maps.rename(field.name).assign_attrs(field.attrs)
 
     def _all_scores(self, scores: Any) -> Any:
         """Return the scores of all components in order; missing ones are 0."""
