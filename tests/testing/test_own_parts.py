@@ -94,15 +94,12 @@ def test_the_solver():
 class Parts(BlockedData):
     """Samples in several arrays, such as one per site, which are never put together."""
 
-    def __init__(self, parts, samples=None):
+    def __init__(self, parts):
         self.parts = parts
         self.ends = np.cumsum([len(part) for part in parts])
-        self.samples = np.arange(self.ends[-1]) if samples is None else samples
+        self.samples = np.arange(self.ends[-1])
         self.shape = len(self.samples), parts[0].shape[1]
         self.dtype = parts[0].dtype
-
-    def take(self, samples):
-        return Parts(self.parts, self.samples[samples])
 
     def blocks(self, entries=1_000_000):
         for first, last in row_blocks(self.shape, entries):

@@ -165,7 +165,3 @@ class ArrayData(Data):
         """Return all samples in order, in blocks of about `entries` entries."""
         for first, last in row_blocks(self.shape, entries):
             yield slice(first, last), self.array[self.samples[first:last]].astype(np.float64, copy=False)
-
-    def take(self, samples: IntArray) -> Data:
-        """Return the given samples of these."""
-        return ArrayData(self.array, self.samples[samples])

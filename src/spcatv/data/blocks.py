@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def numbered_blocks(parts: Iterable[ArrayData], entries: int) -> Iterator[tuple[
 class BlockedData(Data):
     """Samples that are read in blocks.
 
-    A subclass sets the attributes `shape` and `dtype`, and defines `blocks` and `take`. It may also define
+    A subclass sets the attributes `shape`, `dtype` and `samples`, and defines `blocks`. It may also define
     how parts of the samples (`_parts`, `_pass`) and panels of features (`_panels`) are visited.
 
     Examples
@@ -126,10 +126,6 @@ class BlockedData(Data):
             for samples, block in self.blocks(PART_ENTRIES):
                 panel[samples] = block[:, left:right]
             yield slice(left, right), ArrayData(panel)
-
-    @abstractmethod
-    def take(self, samples: IntArray) -> Self:
-        """Return the given samples of these, by their numbers."""
 
     def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
         """Visit all samples in blocks, in the order in which they are stored."""

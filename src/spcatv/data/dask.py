@@ -10,10 +10,9 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from functools import partial, reduce
 from operator import add
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -87,13 +86,6 @@ class DaskData(BlockedData):
         self._height = budget.block_rows(row_bytes, 1, self.shape[1])
         tallest = max(self.array.chunks[0], default=1)
         self._threads = _affordable_threads(budget, tallest * row_bytes, self.shape[1])
-
-    def take(self, samples: IntArray) -> Self:
-        """Return the given samples of these, by their numbers."""
-        part = copy(self)
-        part.samples = self.samples[samples]
-        part.shape = len(part.samples), self.shape[1]
-        return part
 
     def _pass(self, work: Work, own: tuple[Array, ...] = (), shared: tuple[Any, ...] = ()) -> Found:
         block = np.searchsorted(self.bounds, self.samples, side="right") - 1

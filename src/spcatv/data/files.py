@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -191,10 +190,6 @@ class MappedData(ArrayData):
     def array(self, array: FloatArray) -> None:
         self._array = array
 
-    def take(self, samples: IntArray) -> MappedData:
-        """Return the given samples of these."""
-        return MappedData(self._array, self.reader, self.samples[samples])
-
 
 def map_reader(array: np.memmap[Any, Any]) -> Reader:
     """Return a reader of a memory map: of its file where that holds the rows one after the other."""
@@ -211,30 +206,20 @@ def map_reader(array: np.memmap[Any, Any]) -> Reader:
     return FileReader(array, Path(name).absolute(), start + inside)
 
 
-@dataclass(frozen=True, eq=False)
 class Block:
-    """Rows that are read together, and their sample numbers."""
+    """Rows that are read together: those of the samples `positions`, and gaps of at most `skip` rows."""
 
-    positions: Positions  # which samples
-    spans: Sequence[tuple[int, int]]  # stored rows ``first:last`` to read
-    local: IntArray  # the row of each of the samples among those
-
-    @property
-    def height(self) -> int:
-        """Number of rows to read."""
-        return sum(last - first for first, last in self.spans)
-
-
-def _block(positions: Positions, rows: IntArray, skip: int) -> Block:
-    """Return samples `positions`, which are the stored `rows`; gaps below `skip` rows are read."""
-    wanted = np.unique(rows)
-    ends = np.flatnonzero(np.diff(wanted) > skip)
-    firsts, lasts = wanted[np.r_[0, ends + 1]], wanted[np.r_[ends, len(wanted) - 1]] + 1
-    before = np.r_[0, np.cumsum(lasts - firsts)]
-    span = np.searchsorted(firsts, rows, side="right") - 1
-    return Block(
-        positions, list(zip(firsts.tolist(), lasts.tolist(), strict=True)), before[span] + rows - firsts[span]
-    )
+    def __init__(self, positions: Positions, rows: IntArray, skip: int) -> None:
+        wanted = np.unique(rows)
+        ends = np.flatnonzero(np.diff(wanted) > skip)
+        firsts, lasts = wanted[np.r_[0, ends + 1]], wanted[np.r_[ends, len(wanted) - 1]] + 1
+        before = np.r_[0, np.cumsum(lasts - firsts)]
+        span = np.searchsorted(firsts, rows, side="right") - 1
+        self.positions = positions
+        self.spans = list(zip(firsts.tolist(), lasts.tolist(), strict=True))  # stored rows ``first:last``
+        self.height = int(before[-1])  # number of rows to read
+        # the row of each of the samples among those
+        self.local: IntArray = before[span] + rows - firsts[span]
 
 
 def one_ahead(blocks: Sequence[Block], make: Callable[[int], Any]) -> Generator[tuple[Block, Any]]:
@@ -287,10 +272,6 @@ class StoredData(BlockedData):
         self.reader.fill(rows, 0)
         return rows
 
-    def take(self, samples: IntArray) -> Self:
-        """Return the given samples of these, by their numbers."""
-        return type(self)(self.reader, self.dtype, self.budget, self.samples[samples])
-
     def columns(self, features: IntArray) -> Self:
         """Return the given features of all samples, by their numbers."""
         return type(self)(ColumnReader(self.reader, features), self.dtype, self.budget, self.samples)
@@ -326,11 +307,9 @@ class StoredData(BlockedData):
         rows = self.samples[order]
         in_order = bool((order[:-1] < order[1:]).all())
         ends = np.flatnonzero(np.diff(rows // self.height)) + 1
-        bounds = np.r_[0, ends, len(rows)]
         return [
-            _block(slice(a, b) if in_order else order[a:b], rows[a:b], self.skip)
-            for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-            if a < b
+            Block(slice(at[0], at[-1] + 1) if in_order else order[at], rows[at], self.skip)
+            for at in np.split(np.arange(len(rows)), ends)
         ]
 
     def _ordered_blocks(self) -> list[Block]:
@@ -338,7 +317,7 @@ class StoredData(BlockedData):
         if (self.samples[:-1] <= self.samples[1:]).all():
             return self._sorted_blocks()
         return [
-            _block(slice(a, a + self.height), self.samples[a : a + self.height], 1)
+            Block(slice(a, a + self.height), self.samples[a : a + self.height], 1)
             for a in range(0, len(self.samples), self.height)
         ]
 
@@ -370,7 +349,7 @@ class StoredData(BlockedData):
 
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
         """Return all samples, some features at a time."""
-        block = _block(slice(None), self.samples, self.skip)
+        block = Block(slice(None), self.samples, self.skip)
         n_features = self.shape[1]
         width = self.budget.panel_columns(block.height * self.dtype.itemsize, self.reader.chunks[1])
         for left in range(0, n_features, width):

@@ -150,7 +150,7 @@ class GPUData(Data):
             block = to_host(self.array[self._rows[first:last]])
             yield slice(first, last), block.astype(np.float64, copy=False)
 
-    def take(self, samples: IntArray) -> Data:
+    def take(self, samples: IntArray) -> GPUData:
         """Return the given samples of these."""
         return GPUData(self.array, self.samples[samples])
 
@@ -172,12 +172,6 @@ class StreamedData(StoredData):
         for block in blocks:
             ((first, last),) = block.spans
             yield block, self.source.array[first:last]
-
-    def take(self, samples: IntArray) -> StreamedData:
-        """Return the given samples of these."""
-        taken = super().take(samples)
-        taken.height, taken.source = self.height, self.source
-        return taken
 
     def _travel(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, Any]]:
         """Return the rows of every block on the GPU; a thread sends the next ones meanwhile.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,7 +62,8 @@ class FirstLook:
 class Data(ABC):
     """Raw data X: N samples by P features.
 
-    A subclass sets `shape` and `dtype`, and defines the abstract methods; the other ones have defaults.
+    A subclass sets `shape`, `dtype` and `samples`, and defines the abstract methods; the other ones have
+    defaults.
 
     Attributes
     ----------
@@ -69,6 +71,8 @@ class Data(ABC):
         Number of samples N and of features P.
     dtype : dtype
         float32 or float64: the precision that X is stored in.
+    samples : ndarray of shape (N,)
+        Numbers of the stored rows that are the samples, in order. Only `take` by its default asks for it.
     on_gpu : bool
         Whether products are taken on a GPU, and vectors of length P lie there.
     is_distributed : bool
@@ -89,6 +93,7 @@ class Data(ABC):
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    samples: IntArray
     on_gpu: bool = False
     is_distributed: bool = False
 
@@ -127,9 +132,12 @@ class Data(ABC):
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
         """Return all samples in order, in blocks of about `entries` entries: numbers, and X in float64."""
 
-    @abstractmethod
-    def take(self, samples: IntArray) -> Data:
+    def take(self, samples: IntArray) -> Self:
         """Return the given samples, in the given order and as often as given, without a copy of X."""
+        part = copy(self)
+        part.samples = self.samples[samples]
+        part.shape = len(part.samples), self.shape[1]
+        return part
 
     def each_block(self, work: BlockWork, entries: int = BLOCK_ENTRIES) -> Found:
         """Visit all samples in blocks, where they are: on the workers of a cluster if these hold the data.
