@@ -195,7 +195,8 @@ def ordinary_unit(data: Data, statistics: ColumnStatistics) -> float:
             "are no variances. Divide X by a constant, and look for damaged samples first"
         )
     if largest < SMALLEST_SQUARES:
-        if _varies(data):
+        first = next(data.take(np.zeros(1, np.intp)).blocks())[1][0]
+        if data.each_block(lambda _, block: (None, int((block != first).any())))[1]:
             raise ValueError(
                 "X is too small: its entries vary, but by so little that float64 holds no squares of it, and "
                 "there are no variances. Multiply X by a constant"
@@ -207,13 +208,6 @@ def ordinary_unit(data: Data, statistics: ColumnStatistics) -> float:
     return math.ldexp(1.0, math.frexp(math.sqrt(largest))[1])
 
 
-def _varies(data: Data) -> bool:
-    """Return whether any two samples differ."""
-    first = next(iter(data.take(np.zeros(1, np.intp)).blocks()))[1][0]
-
-    return bool(data.each_block(lambda _, block: (None, int((block != first).any())))[1])
-
-
 @dataclass(frozen=True, eq=False)
 class Centring:
     """Means and global-signal coefficients that are subtracted from training and new samples."""
@@ -221,10 +215,6 @@ class Centring:
     mean: FloatArray  # means of the columns of the training samples, shape (P,)
     # coefficients of the columns on the global signal (docs/method.md section 1.4), shape (P,); None: kept
     global_loading: FloatArray | None = None
-
-    def in_units(self, unit: float) -> Centring:
-        """Return the same for samples that are `unit` times larger; a global loading has no unit."""
-        return self if unit == 1.0 else Centring(unit * self.mean, self.global_loading)
 
     def apply(self, samples: FloatArray) -> FloatArray:
         """Return ``x - mean - g(x) global_loading`` of samples (n, P).
@@ -325,9 +315,9 @@ class CentredData:
 
     @property
     def centring(self) -> Centring:
-        """Centring that turns other samples into rows of this operator."""
+        """Centring of samples in the unit that X had at first."""
         loading = self.global_loading
-        return Centring(to_host(self.mean), None if loading is None else to_host(loading))
+        return Centring(self.unit * to_host(self.mean), None if loading is None else to_host(loading))
 
     @property
     def column_squared_norms(self) -> FloatArray:

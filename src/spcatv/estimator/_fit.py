@@ -156,7 +156,7 @@ def centred_data(estimator: Any, data: Data) -> CentredData:
 
 def centring_attributes(data: CentredData) -> dict[str, Any]:
     """Return the fitted attributes that describe the centring."""
-    centring, dtype = data.centring.in_units(data.unit), data.data.dtype
+    centring, dtype = data.centring, data.data.dtype
     loading = centring.global_loading
     return {
         "mean_": centring.mean.astype(dtype),

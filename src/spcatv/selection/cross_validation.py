@@ -195,7 +195,7 @@ def held_out(fitter: PathFitter, found: Decomposition, data: Data) -> tuple[floa
     """
     projects = found.mixing is not None or fitter.template.transform_method == "projection"
     basis = orthonormal_basis(found.components) if projects else found.components
-    centring = fitter.data.centring.in_units(fitter.data.unit)
+    centring = fitter.data.centring
     own = data.column_statistics(True)
     mean = beside(centring.mean, own.mean)
     off = own.mean - mean
