@@ -2,14 +2,13 @@
 
 A checkpoint has one folder per stage of the work, such as the chains of a selection or the components of a
 fit. It holds ``about.json``, which describes everything that the stage depends on (data, parameters and
-versions), and one record per finished piece. A record is written whole or not at all, with a checksum; a
+versions), and one record per finished piece. A record is written whole or not at all, with checksums; a
 damaged one counts as missing. Reading a record (JSON and arrays, see `spcatv.model.codec`) executes no code.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -31,7 +30,7 @@ from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import Array
 from spcatv.data import Data
 from spcatv.model.codec import PLAIN, ModelError, pack, unpack
-from spcatv.model.folder import current_versions
+from spcatv.model.folder import current_versions, opened_npz
 
 T = TypeVar("T")
 
@@ -89,15 +88,23 @@ class Stage:
     def load(self, name: str) -> Any:
         """Return the result of a piece; None if there is none, or it is damaged."""
         try:
-            return _decode(self._file(name).read_bytes())
-        except (OSError, ValueError, TypeError, KeyError, EOFError):
+            with opened_npz(self._file(name)) as archive:
+                if archive.zip is None or archive.zip.testzip() is not None:  # a checksum is wrong
+                    return None
+                arrays = dict(archive)
+            return unpack(json.loads(arrays["state"].tobytes()), arrays)
+        except (OSError, ValueError, TypeError, KeyError):
             return None
 
     def save(self, name: str, result: Any) -> None:
         """Keep the result of a piece, which is not None."""
-        content = _encode(result)
-        with _writing(self._folder.parent), replacing(self._file(name)) as file:
-            file.write_bytes(content)
+        try:
+            state, arrays = pack(result, "result")
+        except ModelError as error:
+            raise CheckpointError(f"no checkpoint can be kept: {error}") from error
+        arrays["state"] = np.frombuffer(json.dumps(state).encode(), np.uint8)
+        with _writing(self._folder.parent), replacing(self._file(name)) as path, path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
 
     def recall(self, name: str, make: Callable[[], T]) -> T:
         """Return the result that is kept, or else make and keep one."""
@@ -243,28 +250,6 @@ def _writing(folder: Path) -> Iterator[None]:
             f"cannot write the checkpoint {folder} ({error.strerror or error}); its records are kept: make "
             "room, and run the same again"
         ) from error
-
-
-def _encode(result: Any) -> bytes:
-    """Return a SHA-256 followed by an ``.npz`` file of JSON text and arrays."""
-    try:
-        state, arrays = pack(result, "result")
-    except ModelError as error:
-        raise CheckpointError(f"no checkpoint can be kept: {error}") from error
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, state=np.frombuffer(json.dumps(state).encode(), np.uint8), **arrays)
-    content = file.getbuffer()
-    return b"%s\n%s" % (hashlib.sha256(content).hexdigest().encode(), content)
-
-
-def _decode(record: bytes) -> Any:
-    """Return the result that `_encode` has written; a damaged one raises an error."""
-    digest, _, content = record.partition(b"\n")
-    if digest != hashlib.sha256(content).hexdigest().encode():
-        raise ValueError("the checksum is wrong")
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    return unpack(json.loads(arrays["state"].tobytes()), arrays)
 
 
 def _read_about(folder: Path) -> Any:
