@@ -7,7 +7,6 @@ blocks: a loop that reads them one after the other (`spcatv.data.files`), or the
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -113,10 +112,6 @@ class BlockedData(Data):
         """
         found = ((at, work(part, *(rows[at] for rows in own), *shared)) for at, part in self._parts())
         return gathered(self.shape[0], found)
-
-    @abstractmethod
-    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[tuple[slice, FloatArray]]:
-        """Return all samples in order, in blocks of about `entries` entries."""
 
     def _panels(self) -> Iterator[tuple[slice, ArrayData]]:
         """Return all samples, some features at a time: which features, and X there."""
