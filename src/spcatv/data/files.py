@@ -176,9 +176,9 @@ class MappedData(ArrayData):
     whether the file is still long enough.
     """
 
-    def __init__(self, array: Array, reader: FileReader, samples: IntArray | None = None) -> None:
+    def __init__(self, array: Array, reader: FileReader) -> None:
         self.reader = reader
-        super().__init__(array, samples)
+        super().__init__(array)
 
     @property
     def array(self) -> FloatArray:
