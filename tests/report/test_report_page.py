@@ -102,6 +102,18 @@ def test_page_of_the_penalised_model(image):
         assert f'class="text">{name}</th>' not in html
 
 
+def test_a_model_without_neighbours_has_features_and_no_smoothness():
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((20, 12))
+    X[:, 4] *= 9
+    columns = [f"gene {k}" for k in range(12)]
+    html = generate_report(SPCATV(1).fit(pandas.DataFrame(X, columns=columns))).html.replace("\u00a0", " ")
+    assert "<span>gene 4, and " in html
+    assert re.search(r'<th scope="row" class="text">gene 4</th><td>0\.\d+</td>', html)
+    assert "Every loading map was required to be exactly zero in 70 % of the features." in html
+    assert "mooth" not in html[html.index("<body>") : html.index('id="facts-table"')]
+
+
 def test_the_table_of_the_computation_has_jumps_and_the_smoothness_used(image):
     model = copy(image.model)
     first, second = model.diagnostics_

@@ -16,7 +16,7 @@ from spcatv.metrics import threshold_loadings
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
 from spcatv.report.inputs import ReportInputs, is_joint
-from spcatv.report.regions import Cluster, noun_of
+from spcatv.report.regions import Cluster, noun_of, region_noun
 from spcatv.report.relations import Relation
 from spcatv.report.sections import SMALLEST_REGION, Chart, SectionTable, chart
 
@@ -35,22 +35,22 @@ def component_panel(
     inputs: ReportInputs, k: int, clusters: Sequence[Cluster], tests: Sequence[Relation]
 ) -> SimpleNamespace:
     """Collect what the template shows of component `k`, from 0."""
-    record = inputs.model.diagnostics_[k]
+    record, region = inputs.model.diagnostics_[k], region_noun(inputs.model)
     heavy = [cluster for cluster in clusters if cluster.share >= SMALLEST_REGION]
     listed = heavy[:MOST_REGIONS]
     rest = ""
     if left := clusters[len(listed) :]:
         weight = fmt.percent(sum(cluster.share for cluster in left), 2)
-        rest = f"{fmt.count(len(left), 'more region')} with {weight} of the weight together, not listed."
+        rest = f"{fmt.count(len(left), f'more {region}')} with {weight} of the weight together, not listed."
     return SimpleNamespace(
         number=k + 1,
-        what=_what(heavy, record.sparsity),
+        what=_what(heavy, record.sparsity, region),
         share=f"{fmt.percent(inputs.variance.own[k])} of the variance",
         verdict=verdict_of(inputs, k),
         sentence=_sentence(inputs, k, len(heavy), len(clusters) - len(heavy)),
         remark=record.global_remark(k + 1),
-        alt=_alternative_text(heavy),
-        regions=_regions(listed),
+        alt=_alternative_text(heavy, region),
+        regions=_features(listed) if region == "feature" else _regions(listed),
         rest=rest,
         peaks=[cluster.peak for cluster in clusters[:MOST_REGIONS]],
         certificate=certificate(inputs.model, k),
@@ -65,18 +65,19 @@ def _sentence(inputs: ReportInputs, k: int, n_regions: int, n_tiny: int) -> str:
     if n_regions == 0:
         return "An empty component: no variance is left for it, or the penalty leaves no loading."
     tiny = f" (and {n_tiny:,} of less than {fmt.percent(SMALLEST_REGION, 1)} of its weight)" if n_tiny else ""
+    region = "feature" if region_noun(inputs.model) == "feature" else "connected region"
     sparsity = inputs.model.diagnostics_[k].sparsity
     zeros = f"{fmt.percent(sparsity)} of the"
     if sparsity < LEAST_SPARSE:
         zeros = f"the map is not sparse: {'no' if sparsity == 0 else f'only {zeros}'}"
     return (
         f"Explains {fmt.percent(inputs.variance.own[k])} of the variance with "
-        f"{fmt.count(n_regions, 'connected region')}{tiny}; {zeros} {noun_of(inputs.model)} have a loading "
+        f"{fmt.count(n_regions, region)}{tiny}; {zeros} {noun_of(inputs.model)} have a loading "
         "of exactly zero."
     )
 
 
-def _what(clusters: Sequence[Cluster], sparsity: float) -> str:
+def _what(clusters: Sequence[Cluster], sparsity: float, region: str) -> str:
     """Name the place of the heaviest region, or the whole brain if the map is not sparse."""
     if not clusters:
         return "Nowhere"
@@ -88,21 +89,34 @@ def _what(clusters: Sequence[Cluster], sparsity: float) -> str:
     if not name and in_brain:
         peak = "peak at" if main.side == "both sides" else "near"
         name = f"{main.side}, {peak} {main.place}{fmt.SPACE}mm"
+    more = "" if len(clusters) == 1 else f", and {fmt.count(len(clusters) - 1, f'more {region}')}"
+    if not name and region == "feature":
+        return f"{main.place}{more}"
     name = name or f"near {main.place}"
-    more = "" if len(clusters) == 1 else f", and {fmt.count(len(clusters) - 1, 'more region')}"
     return f"{name[:1].upper()}{name[1:]}{more}"
 
 
-def _alternative_text(clusters: Sequence[Cluster]) -> str:
+def _alternative_text(clusters: Sequence[Cluster], region: str) -> str:
     if not clusters:
         return "The map is empty."
     main = clusters[0]
     label = f", {main.label}" if main.label else ""
     return (
-        f"{fmt.count(len(clusters), 'region')}; the heaviest one, in the {main.part.name}{label}, has its "
+        f"{fmt.count(len(clusters), region)}; the heaviest one, in the {main.part.name}{label}, has its "
         f"peak at {main.place} and holds {fmt.percent(main.share, 2)} of the map's weight. The table below "
-        "lists the regions."
+        f"lists the {region}s."
     )
+
+
+def _features(listed: Sequence[Cluster]) -> SectionTable:
+    """List features without neighbours in a table."""
+    columns = {
+        "Feature": [cluster.place for cluster in listed],
+        "Loading": [fmt.number(cluster.peak_loading) for cluster in listed],
+        "Weight": [fmt.percent(cluster.share, 2) for cluster in listed],
+    }
+    caption = "Features with a loading that is not zero, heaviest first. Weight: share of the sum of squares."
+    return SectionTable(caption, columns, features=[cluster.peak for cluster in listed])
 
 
 def _regions(listed: Sequence[Cluster]) -> SectionTable:
@@ -164,11 +178,13 @@ def certificate(model: Any, k: int) -> list[str]:
         )
     whose, exact = "Its duality gap", "The exact map for these scores"
     if record.target_sparsity is not None:
-        whose = "The duality gap of the smoothed map"
+        kind = "smoothed map" if model.structure_.n_rows else "map"
+        whose = f"The duality gap of the {kind}"
         limited = "on the same support" if joint else f"after the threshold {fmt.number(record.l1, 2)}"
-        exact = f"The exact smoothed map for these scores, {limited},"
+        exact = f"The exact {kind} for these scores, {limited},"
         then = "set to zero outside its support" if joint else "thresholded"
-        sentences.append(f"Given its scores, the map is smoothed, then {then}.")
+        first = "smoothed, then " if model.structure_.n_rows else ""
+        sentences.append(f"Given its scores, the map is {first}{then}.")
     elif math.isfinite(above := share_above_optimum(record, l2)):
         optimum = "of the optimum of its problem, given the scores"
         sentences.append(f"This map is within {fmt.percent(above, 2)} {optimum}.")

@@ -115,13 +115,17 @@ def _model(model: Any) -> Iterator[str]:
         if any(weight != model.smoothness for weight in used):
             shown = fmt.values(used, 3)
             weight += f", lowered to {shown} for the components in turn so that this share could be reached"
+        smoothed = f", and smoothed by {penalty} with {weight} (in standard deviations of the map itself)"
         yield (
-            f"Every loading map was required to be exactly zero in {zeros}{fmt.SPACE}% of the features, "
-            f"and smoothed by {penalty} with {weight} (in standard deviations of the component’s own map)."
+            f"Every loading map was required to be exactly zero in {zeros}{fmt.SPACE}% of the features"
+            f"{smoothed if model.structure_.n_rows else ''}."
         )
     else:
+        norms = "l1 norm and squared l2 norm"
+        if model.structure_.n_rows:
+            norms = f"l1 norm, squared l2 norm and {penalty}"
         yield (
-            f"Loadings were penalised by l1 norm, squared l2 norm and {penalty}, with a total weight of "
+            f"Loadings were penalised by {norms}, with a total weight of "
             f"alpha{fmt.SPACE}={fmt.SPACE}{fmt.values(model.alpha)} ({model.penalty_units} units); the "
             f"shares of the l1 norm and of the structured penalty were {model.l1_ratio:g} and "
             f"{model.tv_ratio:g}."

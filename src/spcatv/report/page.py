@@ -36,7 +36,7 @@ from spcatv.report.image_sections import quality_section, time_courses_section
 from spcatv.report.inputs import gather
 from spcatv.report.maps import views_of
 from spcatv.report.methods_text import methods_section
-from spcatv.report.regions import cluster_table, label_features, noun_of, parts_of
+from spcatv.report.regions import cluster_table, label_features, noun_of, parts_of, region_noun
 from spcatv.report.relations import relations, relations_section
 from spcatv.report.views import View
 
@@ -207,6 +207,7 @@ def generate_report(
         verdict=verdict_summary([panel.verdict for panel in panels], by_halves=inputs.halves is not None),
         is_checked=not sections.how_to_check(inputs),
         noun=noun_of(fitted),
+        region=region_noun(fitted),
         scale_noun="scale" if views[0].kind == "line" else "colour scale",
         legend=legend(DIVERGING),
         views=views,

@@ -110,6 +110,11 @@ def noun_of(model: Any) -> str:
     return getattr(getattr(model, "space_", None), "noun", None) or parts_of(model)[0].unit
 
 
+def region_noun(model: Any) -> str:
+    """Return what connected regions are: single features if the structure has no neighbours."""
+    return "region" if model.structure_.n_rows else "feature"
+
+
 def vertex_areas(coords: npt.ArrayLike, triangles: npt.ArrayLike) -> FloatArray:
     """Return the area of every vertex of a mesh: one third of the area of each of its triangles."""
     points, corners = np.asarray(coords, dtype=np.float64), np.asarray(triangles)

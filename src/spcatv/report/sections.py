@@ -156,14 +156,15 @@ def stability_section(inputs: ReportInputs) -> Section:
         columns = {
             "Pattern": [half.verdict for half in inputs.halves],
             "Outline": [half.outline for half in inputs.halves],
-            "Cosine of both halves": [fmt.fixed(half.cosine) for half in inputs.halves],
-            "Dice of both halves": [fmt.fixed(half.dice) for half in inputs.halves],
+            "Cosine": [fmt.fixed(half.cosine) for half in inputs.halves],
+            "Dice": [fmt.fixed(half.dice) for half in inputs.halves],
             "Rank": [str(half.rank) for half in inputs.halves],
         }
         caption = (
-            "Random halves of the samples. A pattern is confirmed if both halves show it: cosine of at least "
-            "0.75, or Dice index of the supports, without what is due to chance, of at least 0.6. The "
-            "outline is certain if this Dice index is at least 0.6. Rank 1 has the highest."
+            "Agreement of the maps of two random halves of the samples, mean over splits. Cosine: of the "
+            "loadings. Dice: overlap of the supports, corrected for chance. A pattern is confirmed if the "
+            "cosine is at least 0.75 or the Dice index at least 0.6; its outline is certain in the second "
+            "case. Rank 1 has the highest Dice index."
         )
         table = component_table(caption, columns, id="halves-table", text=("Pattern", "Outline"))
         parts.append(Section(table=table))
@@ -346,20 +347,23 @@ def computation_section(inputs: ReportInputs, clusters: Sequence[Sequence[Cluste
     if model.alpha is None:
         if any(record.jump > 0 for record in records):
             columns["Jump"] = [fmt.percent(record.jump) if record.jump > 0 else "none" for record in records]
-        columns["Smoothness"] = [f"{record.smoothness or 0:.3g}" for record in records]
+        if model.structure_.n_rows:
+            columns["Smoothness"] = [f"{record.smoothness or 0:.3g}" for record in records]
     columns |= {
         "Not zero": [f"{record.n_nonzero:,}" for record in records],
         "Regions": regions,
         "Relative gap": ["–" if r.is_empty else fmt.number(r.relative_gap, 2) for r in records],
         "Converged": ["–" if r.is_empty else "yes" if r.converged else "no" for r in records],
     }
-    caption = (
-        f"The penalised model, with {model.penalty_units} alpha {fmt.values(model.alpha)}, l1 ratio "
-        f"{model.l1_ratio:g} and TV ratio {model.tv_ratio:g}."
-        if model.alpha is not None
-        else f"Asked for: {', '.join(map(_asked, np.atleast_1d(model.sparsity)))} zeros and a smoothness of "
-        f"{model.smoothness:g}."
-    )
+    if model.alpha is None:
+        zeros = ", ".join(map(_asked, np.atleast_1d(model.sparsity)))
+        smoothness = f" and a smoothness of {model.smoothness:g}" if model.structure_.n_rows else ""
+        caption = f"Asked for: {zeros} zeros{smoothness}."
+    else:
+        caption = (
+            f"The penalised model, with {model.penalty_units} alpha {fmt.values(model.alpha)}, l1 ratio "
+            f"{model.l1_ratio:g} and TV ratio {model.tv_ratio:g}."
+        )
     if n_heavy != n_regions:
         caption += f" Tiny regions hold less than {fmt.percent(SMALLEST_REGION, 1)} of a map's weight."
     table = component_table(caption, columns, id="summary-table")
