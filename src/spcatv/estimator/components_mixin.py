@@ -285,7 +285,8 @@ def _html_table(model: Any) -> str:
         from spcatv.report import thumbnails
 
         uris = thumbnails(model)
-        pictures = [f'<img src="{uri}" alt="Map of component {k}">' for k, uri in enumerate(uris, start=1)]
+        picture = '<img src="{}" alt="Map of component {}" style="width: 12em">'
+        pictures = [picture.format(uri, k) for k, uri in enumerate(uris, start=1)]
     except ImportError:
         pictures = [""] * len(model.diagnostics_)
     lines = []
@@ -295,4 +296,6 @@ def _html_table(model: Any) -> str:
     names = (name.replace("_", " ").capitalize() for name in ("component", "map", *COLUMNS))
     head = "".join(f"<th>{name}</th>" for name in names)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    style = "border-collapse: separate; border-spacing: 1em 0.2em"
+    table = f'<table style="{style}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div style="overflow-x: auto">{table}</div>'
