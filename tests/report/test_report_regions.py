@@ -11,7 +11,7 @@ from spcatv.decomposition import ComponentDiagnostics
 from spcatv.metrics import adjusted_explained_variance, cumulative_explained_variance
 from spcatv.report import ReportError, component, formatting
 from spcatv.report.brain_views import index_grid, surface_view, volume_view
-from spcatv.report.drawing import packed_map
+from spcatv.report.drawing import pack_map
 from spcatv.report.inputs import variance_of
 from spcatv.report.maps import views_of
 from spcatv.report.regions import cluster_table, label_features, parts_of, read_names, vertex_areas
@@ -289,7 +289,7 @@ def test_maps_keep_their_zeros_and_nothing_else_becomes_one():
     import zlib
 
     values = np.array([0.0, 1e-12, -1e-12, 0.5, -1.0])
-    kept = packed_map(values)
+    kept = pack_map(values)
     back = np.frombuffer(zlib.decompress(base64.b64decode(kept["values"])), dtype="<i2") * kept["step"]
     assert ((back == 0) == (values == 0)).all()
     assert back == pytest.approx(values, abs=kept["step"])

@@ -16,7 +16,7 @@ from matplotlib.colors import Normalize
 from scipy.ndimage import map_coordinates
 
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
-from spcatv.report.drawing import DIVERGING, packed, packed_steps
+from spcatv.report.drawing import DIVERGING, pack, pack_steps
 from spcatv.report.views import View
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Grid:
         low = self.origin - self.spacing / 2
         return np.array([low, low + self.spacing * self.values.shape])
 
-    def packed(self, values: str) -> dict[str, Any]:
+    def pack(self, values: str) -> dict[str, Any]:
         """Return the grid for the script of the page; `values` are packed."""
         origin, spacing, shape = self.origin.tolist(), self.spacing.tolist(), list(self.values.shape)
         return {"origin": origin, "spacing": spacing, "shape": shape, "values": values}
@@ -121,8 +121,8 @@ class VolumeView(View):
             "kind": self.kind,
             "start": self.features.start,
             "stop": self.features.stop,
-            "index": self.index.packed(packed_steps(self.index.values)),
-            "background": None if back is None else back.packed(packed(back.values)),
+            "index": self.index.pack(pack_steps(self.index.values)),
+            "background": None if back is None else back.pack(pack(back.values)),
             "anatomical": self.anatomical,
         }
 
@@ -167,7 +167,7 @@ def volume_view(
     else:
         from spcatv.images.spaces.volume import read_one
 
-        behind, name = _sampled(read_one(background), coords), os.path.basename(background)
+        behind, name = _resample(read_one(background), coords), os.path.basename(background)
     features = slice(voxels.start, voxels.start + len(coords))
     return VolumeView(features, index, behind, name, anatomical=True, sides_known=sides_known)
 
@@ -229,7 +229,7 @@ def grey_grid(index: Grid, values: FloatArray) -> Grid | None:
 def _template() -> Grid:
     from nilearn.datasets import load_mni152_template
 
-    return _sampled(load_mni152_template(resolution=1), None)
+    return _resample(load_mni152_template(resolution=1), None)
 
 
 def _in_template(coords: FloatArray) -> bool:
@@ -239,7 +239,7 @@ def _in_template(coords: FloatArray) -> bool:
     return bool((grid.values[tuple(voxel[inside].T)] > 0).sum() >= IN_TEMPLATE * len(coords))
 
 
-def _sampled(image: Any, coords: FloatArray | None) -> Grid:
+def _resample(image: Any, coords: FloatArray | None) -> Grid:
     """Resample an image to a 2 mm grid along the axes, around `coords` or around all bright voxels."""
     values = np.asarray(image.dataobj, dtype=np.float32)
     affine = np.asarray(image.affine, dtype=np.float64)
@@ -290,10 +290,10 @@ class Hemisphere:
             "name": self.name,
             "start": self.features.start,
             "stop": self.features.stop,
-            "vertices": packed_steps(self.vertices),
-            "triangles": packed(np.stack(relative).astype(np.int32)),
-            "shapes": [_packed_positions(coords) for coords in self.shapes.values()],
-            "sulci": None if self.in_sulcus is None else packed(self.in_sulcus.astype(np.uint8)),
+            "vertices": pack_steps(self.vertices),
+            "triangles": pack(np.stack(relative).astype(np.int32)),
+            "shapes": [_pack_positions(coords) for coords in self.shapes.values()],
+            "sulci": None if self.in_sulcus is None else pack(self.in_sulcus.astype(np.uint8)),
         }
 
     def draw(self, axes: Axes, loading: FloatArray, norm: Normalize, direction: float) -> None:
@@ -364,7 +364,7 @@ class SurfaceView(View):
 
 def surface_view(sets: Sequence[VertexSet], shape: Shape = "inflated") -> SurfaceView:
     """Return the view of hemispheres: inflated by default where their mesh is that of fsaverage5."""
-    inflated = [_inflated(part) for part in sets]
+    inflated = [_find_inflated(part) for part in sets]
     hemispheres = []
     for part, found in zip(sets, inflated, strict=True):
         shapes, in_sulcus = {"folded": np.asarray(part.mesh.coords)}, None
@@ -387,10 +387,10 @@ def mesh_view(mesh: Any, n_features: int) -> SurfaceView:
     return SurfaceView([Hemisphere("", 0, np.arange(n_features), triangles, {"": coords})])
 
 
-def _inflated(part: VertexSet) -> tuple[FloatArray, BoolArray] | None:
+def _find_inflated(part: VertexSet) -> tuple[FloatArray, BoolArray] | None:
     """Return inflated positions of the vertices of a hemisphere of fsaverage5, and which are in a sulcus."""
     triangles, coords, in_sulcus = _fsaverage5(part.hemi)
-    if part.mesh.n_vertices != len(coords) or _ordered(part.mesh.triangles) != triangles:
+    if part.mesh.n_vertices != len(coords) or _sort_triangles(part.mesh.triangles) != triangles:
         return None
     return coords, in_sulcus
 
@@ -404,21 +404,21 @@ def _fsaverage5(hemi: str) -> tuple[bytes, FloatArray, BoolArray]:
     coords = np.array(mesh.coordinates, dtype=np.float64)
     coords[:, 0] -= coords[:, 0].max() + GAP / 2 if hemi == "left" else coords[:, 0].min() - GAP / 2
     depth = load_fsaverage_data(mesh="fsaverage5", data_type="sulcal").data.parts[hemi]
-    return _ordered(mesh.faces), coords, np.asarray(depth).ravel() > 0
+    return _sort_triangles(mesh.faces), coords, np.asarray(depth).ravel() > 0
 
 
-def _ordered(triangles: IntArray) -> bytes:
+def _sort_triangles(triangles: IntArray) -> bytes:
     """Describe triangles by their corners, whatever the order of either."""
     corners = np.sort(np.asarray(triangles, dtype=np.int64), axis=1)
     return corners[np.lexsort(corners.T)].tobytes()
 
 
-def _packed_positions(coords: FloatArray) -> dict[str, Any]:
+def _pack_positions(coords: FloatArray) -> dict[str, Any]:
     low, high = coords.min(axis=0), coords.max(axis=0)
     step = np.maximum((high - low) / FINEST, 1e-9)
     places = np.round((coords - low) / step).astype(np.uint16)
     return {
         "low": low.astype(float).tolist(),
         "step": step.astype(float).tolist(),
-        "coords": packed(places.T),
+        "coords": pack(places.T),
     }

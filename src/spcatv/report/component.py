@@ -139,9 +139,9 @@ def _regions(listed: Sequence[Cluster]) -> SectionTable:
     if any(math.isfinite(cluster.found) for cluster in listed):
         columns["Bootstrap frequency"] = [fmt.percent(cluster.found, 2) for cluster in listed]
         caption += (
-            " Bootstrap frequency: share of resampled fits that select at least half of the features that "
-            "hold 99 % of the map's norm, with the sign of the region. If they are not connected, the "
-            "heaviest part of them counts."
+            " Bootstrap frequency: share of resampled fits that select at least half of the region, with its "
+            "sign. Features without which the map still has 99 % of its norm do not count; a region that "
+            "falls apart without them is judged by its heaviest part."
         )
     if any(cluster.label or cluster.composition for cluster in listed):
         columns["At the peak"] = [cluster.label or "–" for cluster in listed]

@@ -117,20 +117,20 @@ def data_uri(kind: str, stream: io.BytesIO) -> str:
     return f"data:image/{kind};base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
-def packed(array: Array) -> str:
+def pack(array: Array) -> str:
     """Compress the bytes of an array (little-endian, C order) with zlib, and encode them in base64."""
     plain = np.ascontiguousarray(array)
     plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
     return base64.b64encode(zlib.compress(plain.tobytes(), 9)).decode("ascii")
 
 
-def packed_steps(array: Array) -> str:
+def pack_steps(array: Array) -> str:
     """Pack integers as differences from one to the next, which compress far better for long runs."""
     values = np.ascontiguousarray(array, dtype=np.int32).ravel()
-    return packed(np.diff(values, prepend=np.int32(0)).astype(np.int32))
+    return pack(np.diff(values, prepend=np.int32(0)).astype(np.int32))
 
 
-def packed_map(values: npt.ArrayLike, bits: int = 16) -> dict[str, Any]:
+def pack_map(values: npt.ArrayLike, bits: int = 16) -> dict[str, Any]:
     """Pack a map as 16-bit or 8-bit multiples of a step; zeros stay zero, and nothing else becomes zero.
 
     Values above half a step are off by at most half a step.
@@ -141,4 +141,4 @@ def packed_map(values: npt.ArrayLike, bits: int = 16) -> dict[str, Any]:
     step = largest / np.iinfo(kind).max if largest > 0 else 1.0
     whole = np.round(exact / step)
     whole = np.where((whole == 0) & (exact != 0), np.sign(exact), whole)
-    return {"step": step, "bits": bits, "values": packed(whole.astype(kind))}
+    return {"step": step, "bits": bits, "values": pack(whole.astype(kind))}

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from spcatv._util.parameters import EXPLORE
 from spcatv.estimator import SPCATV
-from spcatv.report.drawing import DIVERGING, colour_top, legend, packed_map
+from spcatv.report.drawing import DIVERGING, colour_top, legend, pack_map
 from spcatv.report.formatting import SPACE, count, fixed, percent, python_arguments
 from spcatv.report.maps import views_of
 from spcatv.report.page import LAYERS, VIEWER_SCRIPTS, Report, render
@@ -26,6 +26,24 @@ from spcatv.selection.rules import edge_of
 # Values of all maps together up to which a page holds them with 16 bits; larger ones have 8.
 MOST_PRECISE = 1_000_000
 SLIDERS = ("sparsity", "smoothness")
+# Names and meanings of the measures of a setting.
+MEASURES = {
+    "held_out": (
+        "Held-out share",
+        "Share of the sum of squares of held-out samples that the maps explain together, mean over the folds "
+        "of the cross-validation. The recommendation is based on it.",
+    ),
+    "explained": (
+        "Explained share",
+        "The same for the samples of the fit. Its excess over the held-out share is fitted to chance.",
+    ),
+    "agreement": (
+        "Agreement of halves",
+        "Dice index of the maps of two random halves of the samples, corrected for chance, mean over "
+        "components and splits: 1 is equal, 0 is chance.",
+    ),
+    "n_regions": ("Regions", "Connected regions of one sign, of all components together."),
+}
 
 
 def explore(
@@ -98,16 +116,16 @@ def explore(
         from spcatv.images import ImageSPCATVCV
         from spcatv.images.estimator import cohort_for
 
-        search = ImageSPCATVCV(**_known(ImageSPCATVCV, own))
+        search = ImageSPCATVCV(**_accepted(ImageSPCATVCV, own))
         cohort = cohort_for(search, X, confounds, exclude)
         search.fit(cohort, groups=groups)
         rows, confounds = cohort.X, cohort.adjustment.confounds
     elif is_field:
-        field = clone(model).set_params(estimator=SPCATVCV(**_known(SPCATVCV, own))).fit(X, dim)
+        field = clone(model).set_params(estimator=SPCATVCV(**_accepted(SPCATVCV, own))).fit(X, dim)
         search, rows = field.estimator_, field._rows_of(X)[2]
         around = python_arguments(type(model), {name: outer[name] for name in ("weights", "periodic")})
     else:
-        search, rows = SPCATVCV(**_known(SPCATVCV, own)).fit(X, groups=groups, confounds=confounds), X
+        search, rows = SPCATVCV(**_accepted(SPCATVCV, own)).fit(X, groups=groups, confounds=confounds), X
     best = search.best_estimator_
     exploration = explore_settings(search, rows, confounds=confounds, n_splits=n_splits)
     source = repr(os.fspath(X)) if isinstance(X, str | os.PathLike) else "images" if "mask" in own else "X"
@@ -116,7 +134,7 @@ def explore(
     return explorer_page(exploration, best, {"Python": lines}, title=title, background=background)
 
 
-def _known(kind: type, parameters: dict[str, Any]) -> dict[str, Any]:
+def _accepted(kind: type, parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that a class has."""
     return {name: value for name, value in parameters.items() if name in signature(kind).parameters}
 
@@ -134,7 +152,7 @@ def python_lines(
     `source` holds the arguments of ``fit``. `around` holds those of an `XarraySPCATV` of a DataArray X, if
     there is one, with `dim` for its ``fit``.
     """
-    named = {name: value for name, value in _known(kind, parameters).items() if name not in SLIDERS}
+    named = {name: value for name, value in _accepted(kind, parameters).items() if name not in SLIDERS}
     words = [repr(named.pop("n_components")), *python_arguments(kind, named)]
     lines = []
     for setting in exploration.settings:
@@ -199,7 +217,7 @@ def explorer_page(
                 "name": names[number],
                 "tops": tops[number],
                 "peaks": [int(np.abs(loading).argmax()) for loading in loadings],
-                "maps": [packed_map(loading, bits) for loading in loadings],
+                "maps": [pack_map(loading, bits) for loading in loadings],
                 "sentences": [_sentence(exploration, number, k) for k in range(n_components)],
                 "commands": {ids[name]: lines[number] for name, lines in commands.items()},
             }
@@ -222,53 +240,31 @@ def _table(settings: Sequence[Any], best: int, measures: Sequence[dict[str, Any]
 
 def _measures(exploration: Exploration) -> list[dict[str, Any]]:
     """Return the figures of every setting as text, and as levels between 0 and 1 for the heat map."""
-    found = [
-        (
-            "held_out",
-            "Held-out share",
-            exploration.held_out,
-            "Share of the sum of squares of held-out samples that the maps explain together, mean over the "
-            "folds of the cross-validation. The recommendation is based on it.",
-        ),
-        (
-            "explained",
-            "Explained share",
-            exploration.explained,
-            "The same of the samples of the fit. Its excess over the held-out share is fitted to chance.",
-        ),
-        (
-            "agreement",
-            "Agreement of halves",
-            exploration.agreement.mean(axis=1),
-            "Dice index of the maps of two random halves of the samples, corrected for chance, mean over "
-            "components and splits: 1 is equal, 0 is chance.",
-        ),
-    ]
+    found = {
+        "held_out": exploration.held_out,
+        "explained": exploration.explained,
+        "agreement": exploration.agreement.mean(axis=1),
+    }
     if exploration.n_regions is not None:
-        n_regions = exploration.n_regions.sum(axis=1).astype(float)
-        meaning = "Connected regions of one sign, of all components together."
-        found.append(("n_regions", "Regions", n_regions, meaning))
+        found["n_regions"] = exploration.n_regions.sum(axis=1).astype(float)
     measures = []
-    for key, name, values, meaning in found:
+    for key, values in found.items():
         # numbers of regions differ by orders of magnitude
         scale = np.log1p(values) if key == "n_regions" else values
         low, high = (np.nanmin(scale), np.nanmax(scale)) if np.isfinite(scale).any() else (0.0, 0.0)
-        levels = np.nan_to_num((scale - low) / ((high - low) or 1.0)).round(3).tolist()
         write = {"agreement": fixed, "n_regions": "{:,.0f}".format}.get(key, percent)
         texts = [write(value) for value in values]
-        short = [text.partition(SPACE)[0] for text in texts]  # the cells have no room for a unit
-        unit = ", in %" if write is percent else ""
-        measures.append(
-            {
-                "key": key,
-                "name": name,
-                "meaning": meaning,
-                "unit": unit,
-                "texts": texts,
-                "short": short,
-                "levels": levels,
-            }
-        )
+        name, meaning = MEASURES[key]
+        measure = {
+            "key": key,
+            "name": name,
+            "meaning": meaning,
+            "unit": ", in %" if write is percent else "",
+            "texts": texts,
+            "short": [text.partition(SPACE)[0] for text in texts],  # the cells have no room for a unit
+            "levels": np.nan_to_num((scale - low) / ((high - low) or 1.0)).round(3).tolist(),
+        }
+        measures.append(measure)
     return measures
 
 
@@ -276,14 +272,14 @@ def _sentence(exploration: Exploration, number: int, k: int) -> str:
     """Describe component `k` at a setting."""
     if not exploration.components[number, k].any():
         return f"Component {k + 1} is empty at this setting: all of its loadings are zero."
-    said = [f"its scores explain {percent(exploration.variance[number, k])} of the variance"]
+    facts = [f"its scores explain {percent(exploration.variance[number, k])} of the variance"]
     if exploration.n_regions is not None:
-        said.append(count(int(exploration.n_regions[number, k]), "region"))
+        facts.append(count(int(exploration.n_regions[number, k]), "region"))
     if np.isfinite(exploration.agreement[number, k]):
-        said.append(f"agreement of halves {fixed(exploration.agreement[number, k])}")
+        facts.append(f"agreement of halves {fixed(exploration.agreement[number, k])}")
     if number != exploration.recommended:
         similarity = fixed(exploration.similarity[number, k])
-        said.append(f"similarity with its map at the recommended setting {similarity}")
+        facts.append(f"similarity with its map at the recommended setting {similarity}")
     other = exploration.order[number, k] + 1
     renamed = "" if other == k + 1 else f" A fit of this setting calls it component {other}."
-    return f"Component {k + 1}: {'; '.join(said)}.{renamed}"
+    return f"Component {k + 1}: {'; '.join(facts)}.{renamed}"

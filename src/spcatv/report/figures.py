@@ -171,15 +171,15 @@ def plot_scores(
         if variable is None:
             _strips(axes, [(label, values[rows]) for label, rows in members])
             if groups is not None:
-                axes.set_xlabel(fmt.shortened(group_name, 40))
+                axes.set_xlabel(fmt.shorten(group_name, 40))
         else:
             across = np.asarray(variable, dtype=np.float64)
             for number, (label, rows) in enumerate(members):
                 style = line_style(number, linestyle="none", alpha=0.75)
                 axes.plot(across[rows], values[rows], **style, label=label)
-            axes.set_xlabel(fmt.shortened(variable_name, 40))
+            axes.set_xlabel(fmt.shorten(variable_name, 40))
             if groups is not None:
-                axes.legend(title=fmt.shortened(group_name, 24), loc="best")
+                axes.legend(title=fmt.shorten(group_name, 24), loc="best")
         axes.set_ylabel(f"score on component {component + 1}")
     return figure
 
@@ -194,7 +194,7 @@ def group_members(groups: Sequence[Any] | None, n_samples: int) -> list[tuple[st
     if len(names) > MOST_GROUPS:
         names = names[np.sort(np.argsort(-counts, kind="stable")[: MOST_GROUPS - 1])]
     members: list[tuple[str, IntArray]] = [
-        (fmt.shortened(str(name), 18), np.flatnonzero(labels == name)) for name in names
+        (fmt.shorten(str(name), 18), np.flatnonzero(labels == name)) for name in names
     ]
     rest = np.flatnonzero(~np.isin(labels, names))
     return [*members, ("other", rest)] if len(rest) else members

@@ -134,7 +134,7 @@ def plain_value(value: Any) -> str:
     return "given"
 
 
-def shortened(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """Put a text on one line, and shorten it in the middle to `length` characters."""
     line = " ".join(text.split())
     half = (length - 1) // 2

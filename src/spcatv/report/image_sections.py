@@ -226,7 +226,7 @@ def run_labels(names: Sequence[str]) -> list[str]:
     words = [fmt.file_names(name).split("_") for name in names]
     common = set.intersection(*map(set, words))
     labels = [" ".join(word for word in own if word not in common) or "_".join(own) for own in words]
-    return [fmt.shortened(label, 18) for label in labels]
+    return [fmt.shorten(label, 18) for label in labels]
 
 
 def plot_time_course(

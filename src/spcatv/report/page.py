@@ -28,8 +28,8 @@ from spcatv.report.drawing import (
     colour_table,
     colour_top,
     legend,
-    packed,
-    packed_map,
+    pack,
+    pack_map,
     shared_top,
 )
 from spcatv.report.image_sections import quality_section, time_courses_section
@@ -202,8 +202,8 @@ def generate_report(
         maps |= {"frequency": stability.selection_frequency, "consistency": stability.sign_consistency}
     page = SimpleNamespace(
         title=inputs.title,
-        lead=sections.lead(inputs),
-        warnings=sections.warnings(inputs),
+        lead=sections.summary(inputs),
+        warnings=sections.empty_warnings(inputs),
         verdict=verdict_summary([panel.verdict for panel in panels], by_halves=inputs.halves is not None),
         is_checked=not sections.how_to_check(inputs),
         noun=noun_of(fitted),
@@ -221,7 +221,7 @@ def generate_report(
     )
     components = [
         {
-            "maps": {name: packed_map(table[k]) for name, table in maps.items()},
+            "maps": {name: pack_map(table[k]) for name, table in maps.items()},
             "top": colour_top(loading) or 1.0,
             "peaks": panels[k].peaks,
         }
@@ -248,7 +248,7 @@ def render(
         **data,
         "views": [view.payload() for view in views],
         "layers": page.layers,
-        "tables": {name: packed(colour_table(table)) for name, table in colours.items()},
+        "tables": {name: pack(colour_table(table)) for name, table in colours.items()},
         "legends": {name: legend(table) for name, table in colours.items()},
     }
     folder = resources.files("spcatv.report") / "assets"

@@ -224,14 +224,14 @@ def label_features(
     texts = np.full(parts[-1].stop, "", dtype=object)
     for file in volumes:
         for part in voxels:
-            texts[part.start : part.stop] = _named(_at_positions(file, part), given)
+            texts[part.start : part.stop] = _name_labels(_at_positions(file, part), given)
     for file, (part, vertices) in zip(surfaces, hemispheres, strict=False):
         numbers, own = _on_vertices(file, vertices)
-        texts[part.start : part.stop] = _named(numbers, given | own)
+        texts[part.start : part.stop] = _name_labels(numbers, given | own)
     return texts
 
 
-def _named(numbers: IntArray, names: Mapping[int, str]) -> npt.NDArray[np.object_]:
+def _name_labels(numbers: IntArray, names: Mapping[int, str]) -> npt.NDArray[np.object_]:
     """Return the name of every number: "label 7" if it has none, an empty string for 0."""
     found, place = np.unique(numbers, return_inverse=True)
     texts = ["" if n == 0 else names.get(int(n), f"label {n}") for n in found]

@@ -86,7 +86,7 @@ def component_table(caption: str, columns: Mapping[str, Sequence[str]], **option
     return SectionTable(caption, {"Component": numbers, **columns}, **options)
 
 
-def lead(inputs: ReportInputs) -> str:
+def summary(inputs: ReportInputs) -> str:
     """Summarise the report in two sentences."""
     n_components, n_features = inputs.model.components_.shape
     samples = "" if inputs.scores is None else f" in {fmt.count(len(inputs.scores.values), 'sample')}"
@@ -101,7 +101,7 @@ def lead(inputs: ReportInputs) -> str:
     )
 
 
-def warnings(inputs: ReportInputs) -> list[str]:
+def empty_warnings(inputs: ReportInputs) -> list[str]:
     """Warn about empty components at the top of the page."""
     empty = empty_components(inputs.model)
     found = []
@@ -169,7 +169,7 @@ def stability_section(inputs: ReportInputs) -> Section:
         table = component_table(caption, columns, id="halves-table", text=("Pattern", "Outline"))
         parts.append(Section(table=table))
     if inputs.stability is not None:
-        parts.append(_resamples(inputs.stability))
+        parts.append(_resamples(inputs.stability, noun_of(inputs.model)))
     return Section("Stability", parts=parts, id="stability")
 
 
@@ -182,14 +182,14 @@ def how_to_check(inputs: ReportInputs) -> str:
     return "model.check_stability(X).generate_report(data=X)"
 
 
-def _resamples(stability: Any) -> Section:
+def _resamples(stability: Any, noun: str) -> Section:
     """Describe the agreement of resampled fits."""
     dice, frequency = stability.dice, stability.selection_frequency
     columns = {
-        "Dice, median": [fmt.number(value, 2) for value in np.median(dice, axis=0)],
-        "Dice, lowest": [fmt.number(value, 2) for value in dice.min(axis=0)],
-        "Selected in half": [f"{count:,}" for count in (frequency >= 0.5).sum(axis=1)],
-        "Selected in 90 %": [f"{count:,}" for count in (frequency >= 0.9).sum(axis=1)],
+        "Dice, median": [fmt.fixed(value) for value in np.median(dice, axis=0)],
+        "Dice, lowest": [fmt.fixed(value) for value in dice.min(axis=0)],
+        f"{noun.capitalize()} in 50 %": [f"{n:,}" for n in (frequency >= 0.5).sum(axis=1)],
+        f"{noun.capitalize()} in 90 %": [f"{n:,}" for n in (frequency >= 0.9).sum(axis=1)],
     }
     medians = ", ".join(f"component {k}: {text}" for k, text in enumerate(columns["Dice, median"], start=1))
     picture = chart(
@@ -201,7 +201,10 @@ def _resamples(stability: Any) -> Section:
         f"The fit was repeated on {len(dice)} resamples of the samples. The maps above can show how often "
         "each place was selected, and how consistent its sign was."
     )
-    table = component_table("Resampled fits", columns, id="stability-table")
+    caption = (
+        f"Dice index with the fit of all samples; {noun} selected in at least 50 % and 90 % of the fits."
+    )
+    table = component_table(caption, columns, id="stability-table")
     return Section(text=text, charts=[picture], table=table)
 
 
@@ -342,7 +345,7 @@ def computation_section(inputs: ReportInputs, clusters: Sequence[Sequence[Cluste
         regions.append(str(n) if n == n_all else f"{n} (+{n_all - n} tiny)")
     columns = {"Explained variance": [fmt.percent(share) for share in inputs.variance.own]}
     if model.alpha is None:
-        columns["Zeros wanted"] = [_asked(record.target_sparsity) for record in records]
+        columns["Zeros wanted"] = [_plain_percent(record.target_sparsity) for record in records]
     columns["Zeros"] = ["–" if record.is_empty else fmt.percent(record.sparsity) for record in records]
     if model.alpha is None:
         if any(record.jump > 0 for record in records):
@@ -356,7 +359,7 @@ def computation_section(inputs: ReportInputs, clusters: Sequence[Sequence[Cluste
         "Converged": ["–" if r.is_empty else "yes" if r.converged else "no" for r in records],
     }
     if model.alpha is None:
-        zeros = ", ".join(map(_asked, np.atleast_1d(model.sparsity)))
+        zeros = ", ".join(map(_plain_percent, np.atleast_1d(model.sparsity)))
         smoothness = f" and a smoothness of {model.smoothness:g}" if model.structure_.n_rows else ""
         caption = f"Asked for: {zeros} zeros{smoothness}."
     else:
@@ -370,7 +373,7 @@ def computation_section(inputs: ReportInputs, clusters: Sequence[Sequence[Cluste
     return Section("The computation", text, table=table, id="computation", link="Computation")
 
 
-def _asked(share: float | None) -> str:
+def _plain_percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:g}{fmt.SPACE}%"
 
 

@@ -57,7 +57,7 @@ class Exchange:
     @property
     def firsts(self) -> IntArray:
         """Return one sample of every unit, shape (n_units,)."""
-        return _firsts(self.unit)
+        return _first_of_each(self.unit)
 
     @property
     def observed_order(self) -> IntArray:
@@ -71,7 +71,7 @@ class Exchange:
             return [np.arange(len(self.firsts))]
         return [np.flatnonzero(self.block == number) for number in range(self.block.max() + 1)]
 
-    def averaged(self, scores: FloatArray, names: Sequence[str]) -> tuple[FloatArray, str, str]:
+    def average(self, scores: FloatArray, names: Sequence[str]) -> tuple[FloatArray, str, str]:
         """Average scores (n_samples, K) over units, or the deviations of centred runs, and say which."""
         means, runs = _means(scores, self.unit), runs_of(names)
         within = np.sqrt(np.square(scores - means[self.unit]).mean(axis=0))
@@ -79,22 +79,22 @@ class Exchange:
         if not (zero & (within > 0)).any():
             return means, SCORES, self.sentence.format(AVERAGED[SCORES])
         if zero.all() and runs is not None:
-            part = _numbered(list(zip(self.unit.tolist(), runs, strict=True)))
+            part = _number(list(zip(self.unit.tolist(), runs, strict=True)))
             squares = np.square(scores - _means(scores, part)[part])
-            deviations = _means(np.sqrt(_means(squares, part)), self.unit[_firsts(part)])
+            deviations = _means(np.sqrt(_means(squares, part)), self.unit[_first_of_each(part)])
             return deviations, DEVIATIONS, self.sentence.format(AVERAGED[DEVIATIONS])
         return np.where(zero, 0.0, means), SCORES, f"{self.sentence.format(AVERAGED[SCORES])} {UNTESTED}"
 
-    def per_block(self, function: Callable[[FloatArray], FloatArray], values: FloatArray) -> FloatArray:
+    def apply_per_block(self, function: Callable[[FloatArray], FloatArray], values: FloatArray) -> FloatArray:
         """Apply a function to the values (n_units, K) of every block."""
         found = np.empty(values.shape)
         for members in self.blocks:
             found[members] = function(values[members])
         return found
 
-    def standardised(self, values: FloatArray) -> FloatArray:
+    def standardise(self, values: FloatArray) -> FloatArray:
         """Centre columns of values (n_units, K) in blocks, to length 1; NaN where a column is constant."""
-        return _unit_columns(self.per_block(lambda own: own - own.mean(axis=0), values))
+        return _unit_columns(self.apply_per_block(lambda own: own - own.mean(axis=0), values))
 
     def permutations(self) -> Iterator[IntArray]:
         """Yield random orders of the units in tables of shape (n, n_units), one order per row."""
@@ -136,32 +136,32 @@ def exchange_of(names: Sequence[str], values: Sequence[Any], *, labels: bool) ->
             continue
         if len(set(zip(members, values, strict=True))) > len(set(members)):  # their values differ
             continue
-        unit = _numbered(members)
-        block = None if noun == "participant" or people is None else _numbered(people)[_firsts(unit)]
+        unit = _number(members)
+        block = None if noun == "participant" or people is None else _number(people)[_first_of_each(unit)]
         within = "" if block is None else ", and exchanged within every participant"
         return Exchange(unit, block, False, f"{{}} of every {noun} ({unit.max() + 1} {noun}s){within}.")
     if labels and (members := people or runs):
         noun = "participant" if people else "run"
-        unit = _numbered(list(zip(members, map(str, values), strict=True)))
+        unit = _number(list(zip(members, map(str, values), strict=True)))
         text = f"{{}} of every {noun} and group, and the groups were compared within {noun}s."
-        return Exchange(unit, _numbered(members)[_firsts(unit)], False, text)
+        return Exchange(unit, _number(members)[_first_of_each(unit)], False, text)
     samples = np.arange(len(names))
     if runs is not None:
         text = "Correlations were computed within runs, and permutations shifted every run in a circle."
-        return Exchange(samples, _numbered(runs), True, text)
+        return Exchange(samples, _number(runs), True, text)
     if people is not None:
         text = "Correlations were computed within participants, and samples were exchanged within them."
-        return Exchange(samples, _numbered(people), False, text)
+        return Exchange(samples, _number(people), False, text)
     return Exchange(samples, None, False, "")
 
 
-def _numbered(labels: Sequence[Any]) -> IntArray:
+def _number(labels: Sequence[Any]) -> IntArray:
     """Replace labels by numbers from 0, in the order of their first appearance."""
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
 
 
-def _firsts(numbers: IntArray) -> IntArray:
+def _first_of_each(numbers: IntArray) -> IntArray:
     return np.unique(numbers, return_index=True)[1]
 
 
@@ -223,17 +223,18 @@ def correlations(scores: FloatArray, names: Sequence[str], variable: Sequence[fl
     if n < FEWEST_UNITS:
         return f"It is known for {n} samples, participants or runs; a test needs {FEWEST_UNITS}."
     numbers = given[known][exchange.firsts, None]
-    values, measure, how = exchange.averaged(scores[known], used)
-    if np.isnan(exchange.standardised(numbers)).all():
+    values, measure, how = exchange.average(scores[known], used)
+    if np.isnan(exchange.standardise(numbers)).all():
         return "It does not vary."
     pearson = _correlation(numbers, values, exchange)
     if exchange.block is None:
-        ends = stats.pearsonr(numbers, exchange.standardised(values), axis=0).confidence_interval(LEVEL)
+        ends = stats.pearsonr(numbers, exchange.standardise(values), axis=0).confidence_interval(LEVEL)
         pearson = replace(pearson, interval=np.stack(ends, axis=1))
-    ranks, of_values = (
-        exchange.per_block(lambda own: stats.rankdata(own, axis=0), table) for table in (numbers, values)
-    )
-    effects = {"Pearson’s r": pearson, "Spearman’s ρ": _correlation(ranks, of_values, exchange)}
+
+    def ranks(table: FloatArray) -> FloatArray:
+        return exchange.apply_per_block(lambda own: stats.rankdata(own, axis=0), table)
+
+    effects = {"Pearson’s r": pearson, "Spearman’s ρ": _correlation(ranks(numbers), ranks(values), exchange)}
     return Comparison(effects, (n,), (), measure, how)
 
 
@@ -243,7 +244,7 @@ def _correlation(numbers: FloatArray, values: FloatArray, exchange: Exchange) ->
     Permutations compare the correlation over its standard error (DiCiccio and Romano, 2017), which keeps the
     level if the spread of the scores changes with the variable.
     """
-    columns, line = exchange.standardised(values), exchange.standardised(numbers)[:, 0]
+    columns, line = exchange.standardise(values), exchange.standardise(numbers)[:, 0]
     squares = columns**2
 
     def studentised(orders: IntArray) -> FloatArray:
@@ -266,7 +267,7 @@ def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any])
         return "No sample has a group."
     used = [names[k] for k in known]
     exchange = exchange_of(used, [texts[k] for k in known], labels=True)
-    values, measure, how = exchange.averaged(scores[known], used)
+    values, measure, how = exchange.average(scores[known], used)
     labels = np.array(texts)[known][exchange.firsts]
     kinds, label, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if len(kinds) < 2:
@@ -283,7 +284,9 @@ def differences(scores: FloatArray, names: Sequence[str], groups: Sequence[Any])
         if within:
             effect = permutation_test(effect, shares, exchange)
         else:
-            p = _welch(values, label)
+            groups = [values[label == group] for group in range(len(kinds))]
+            with warnings.catch_warnings(action="ignore"):  # about empty components, whose results are NaN
+                p = stats.f_oneway(*groups, equal_var=False).pvalue
             effect = replace(effect, p=p, corrected=_holm(p))
         return replace(found, effects={"η²": effect})
     if within:
@@ -334,18 +337,6 @@ def _paired(values: FloatArray, label: IntArray, exchange: Exchange, found: Comp
     return replace(found, effects=effects, n=(n, n), how=how, paired=True)
 
 
-def _welch(values: FloatArray, label: IntArray) -> FloatArray:
-    """Return the p-values of Welch's F test of independent groups (SciPy 1.15 has equal variances only)."""
-    columns, counts = _unit_columns(values - values.mean(axis=0)), np.bincount(label)[:, None]
-    groups = [columns[label == group] for group in range(len(counts))]
-    means = np.stack([group.mean(axis=0) for group in groups])
-    weights = counts / np.maximum([group.var(axis=0, ddof=1) for group in groups], 1e-30)
-    shares, between = weights / weights.sum(axis=0), len(groups) - 1
-    spread = (weights * (means - (shares * means).sum(axis=0)) ** 2).sum(axis=0) / between
-    lack = ((1 - shares) ** 2 / (counts - 1)).sum(axis=0) / (len(groups) ** 2 - 1)
-    return stats.f.sf(spread / (1 + 2 * (between - 1) * lack), between, 1 / (3 * lack))
-
-
 def _holm(p: FloatArray) -> FloatArray:
     """Correct p-values over components by Holm's method."""
     order, n_left = np.argsort(p), np.isfinite(p).sum() - np.arange(len(p))
@@ -358,7 +349,7 @@ def _shares_between(
     values: FloatArray, label: IntArray, exchange: Exchange
 ) -> Callable[[IntArray], FloatArray]:
     """Return a function of orders: the share of the variance between groups, with which F grows."""
-    columns, counts = exchange.standardised(values), np.bincount(label)
+    columns, counts = exchange.standardise(values), np.bincount(label)
 
     def shares(orders: IntArray) -> FloatArray:
         permuted = label[orders]

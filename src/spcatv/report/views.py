@@ -14,7 +14,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from spcatv._util.types import FloatArray, IntArray
-from spcatv.report.drawing import DIVERGING, line_style, new_figure, packed_steps, shared_top
+from spcatv.report.drawing import DIVERGING, line_style, new_figure, pack_steps, shared_top
 
 if TYPE_CHECKING:
     from spcatv.xarray.cf_coordinates import GridAxis
@@ -131,7 +131,7 @@ class ImageView(View):
     def payload(self) -> dict[str, Any]:
         """Return the feature at every cell, and the names of rows and columns."""
         shape = list(self.index.shape)
-        return {"kind": self.kind, "shape": shape, "index": packed_steps(self.index), "axes": self.axes}
+        return {"kind": self.kind, "shape": shape, "index": pack_steps(self.index), "axes": self.axes}
 
     def draw(self, panels: Sequence[Axes], loading: FloatArray, norm: Normalize) -> None:
         """Draw the field; zeros and cells outside the mask are grey."""
@@ -201,7 +201,7 @@ class LineView(View):
 
     def payload(self) -> dict[str, Any]:
         """Return positions and names of the features."""
-        positions = packed_steps(self.positions)
+        positions = pack_steps(self.positions)
         line = {"kind": self.kind, "positions": positions, "joined": self.joined}
         return {**line, "axis": self.axis, "names": self.names}
 

@@ -46,7 +46,7 @@ function imageViewer(root, prepared, readout) {
     context.strokeRect(cursor[0] * cell - 1, cursor[1] * cell - 1, cell + 2, cell + 2);
     const number = prepared.index[cursor[1] * nColumns + cursor[0]];
     const what = number
-      ? layer.tell(layer.map.values[number - 1] * layer.map.step)
+      ? layer.describe(layer.map.values[number - 1] * layer.map.step)
       : "outside the mask";
     const place = prepared.axes.map(([name, labels], k) => `${name} ${labels[cursor[1 - k]] ?? cursor[1 - k]}`);
     readout.textContent = `${place.join(", ")}: ${what}`;
@@ -144,7 +144,7 @@ function lineViewer(root, prepared, readout) {
     context.arc(x(positions[cursor]), y(value), 4 * ratio, 0, 2 * Math.PI);
     context.fill();
     const name = names.length ? ` (${names[cursor]})` : "";
-    readout.textContent = `${axis} ${positions[cursor]}${name}: ${layer.tell(value)}`;
+    readout.textContent = `${axis} ${positions[cursor]}${name}: ${layer.describe(value)}`;
   }
 
   function drawAxes(context, x, y, low, high, ratio) {

@@ -312,20 +312,20 @@ function surfaceViewer(root, prepared, readout) {
     context.stroke();
   }
 
-  function tell({ side, vertex }) {
+  function showPlace({ side, vertex }) {
     const feature = side.vertices.indexOf(vertex);
     // places in millimetres are those of the mesh of the fit
     const { coords } = side.shapes.at(-1);
     const where = [0, 1, 2].map((axis) => `${"xyz"[axis]} ${formatNumber(Math.round(10 * coords[3 * vertex + axis]) / 10, 4)}`);
     const what = feature < 0
       ? "outside the mask"
-      : layer.tell(layer.map.values[side.start + feature] * layer.map.step);
+      : layer.describe(layer.map.values[side.start + feature] * layer.map.step);
     readout.textContent = `${side.name} hemisphere, ${where.join(", ")} mm: ${what}`;
   }
 
   function mark(side, vertex) {
     marked = { side, vertex };
-    tell(marked);
+    showPlace(marked);
     draw();
   }
 
@@ -399,7 +399,7 @@ function surfaceViewer(root, prepared, readout) {
     show(next) {
       layer = next;
       owner = surfaceOwner(layer);
-      if (marked) tell(marked);
+      if (marked) showPlace(marked);
       drawThumbnails();
       draw();
     },

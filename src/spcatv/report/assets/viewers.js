@@ -29,9 +29,9 @@ function viewersIn(parent, data) {
 // What to draw: a map, its colours, and a text for a value. `top` is the end of the scale of loadings.
 function layerOf(data, maps, kind, top) {
   const { text, legend, colours } = data.layers[kind];
-  const tell = (value) => text.replace("{percent}", `${formatNumber(100 * value)} %`).replace("{number}", formatNumber(value));
+  const describe = (value) => text.replace("{percent}", `${formatNumber(100 * value)} %`).replace("{number}", formatNumber(value));
   const [low, high] = colours === "diverging" ? [-top, top] : [0, 1];
-  return { tell, legend, map: maps[kind], picture: data.legends[colours], scale: colourScale(data.tables[colours], low, high) };
+  return { describe, legend, map: maps[kind], picture: data.legends[colours], scale: colourScale(data.tables[colours], low, high) };
 }
 
 function showLegend(panel, { legend, picture, scale }) {

@@ -193,7 +193,7 @@ function volumeViewer(root, prepared, readout) {
     });
     const where = position.map((value, axis) => `${names[axis]} ${formatNumber(Math.round(10 * value) / 10, 4)}`);
     const what = feature
-      ? layer.tell(layer.map.values[start + feature - 1] * layer.map.step)
+      ? layer.describe(layer.map.values[start + feature - 1] * layer.map.step)
       : "outside the mask";
     readout.textContent = `${where.join(", ")}${unit}: ${what}`;
   }
