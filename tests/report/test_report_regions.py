@@ -209,7 +209,9 @@ def record(**changes):
 
 def certified(refit=None, **changes):
     """The certificate of a record, in words."""
-    model = SimpleNamespace(diagnostics_=[record(**changes)], l2_=0.5, tol=1e-5, refit=refit, mixing_=None)
+    structure = SimpleNamespace(n_rows=1)
+    options = {"l2_": 0.5, "tol": 1e-5, "refit": refit, "mixing_": None, "structure_": structure}
+    model = SimpleNamespace(diagnostics_=[record(**changes)], **options)
     return " ".join(component.certificate(model, 0)).replace("\u00a0", " ")
 
 

@@ -13,7 +13,7 @@ from report_files import write_mixing
 from spcatv import SPCATV
 from spcatv.report import Column, generate_report
 from spcatv.report.brain_views import mean_image
-from spcatv.report.image_sections import run_labels, runs, spectra
+from spcatv.report.image_sections import long_runs, run_labels, spectra
 from spcatv.report.methods_text import REFERENCE, today
 from spcatv.selection import SPCATVCV
 from spcatv.stability import bootstrap_components, split_halves
@@ -57,13 +57,13 @@ def series(tmp_path_factory):
 
 def test_runs_are_recognised_and_their_volumes_in_order():
     names = [f"b.nii[{k}]" for k in reversed(range(20))] + [f"a.nii[{k}]" for k in range(3)] + ["c.nii"]
-    ((name, samples),) = runs(names).items()
+    ((name, samples),) = long_runs(names).items()
     assert name == "b.nii"
     np.testing.assert_array_equal(samples, np.arange(20)[::-1])
 
 
 def test_spectrum_of_a_sine_peaks_at_its_frequency(series):
-    found = runs(series.model.input_names_)
+    found = long_runs(series.model.input_names_)
     assert list(map(len, found.values())) == [60, 60, 80, 80]
     assert series.model.preparation_.t_r == 2.0, "2000 ms in the header"
     frequencies, power = spectra([series.scores[samples] for samples in found.values()], 2.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from spcatv.data.outliers import outweighing
 from spcatv.decomposition import ComponentDiagnostics
-from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, SAME_OUTLINE, WHAT_HELPS
+from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, SAME_OUTLINE
 from spcatv.metrics import threshold_loadings
 from spcatv.report import formatting as fmt
 from spcatv.report.figures import group_members, plot_convergence, plot_scores
@@ -307,5 +307,4 @@ def verdict_summary(verdicts: Sequence[Verdict], *, by_halves: bool) -> str:
     for level, word in words.items():
         if found := [k for k, verdict in enumerate(verdicts, start=1) if verdict.level == level]:
             sentences.append(f"{fmt.components(found)} {'is' if len(found) == 1 else 'are'} {word}.")
-    helps = (WHAT_HELPS,) if by_halves and any(verdict.level == BAD for verdict in verdicts) else ()
-    return " ".join((*sentences, *helps))
+    return " ".join(sentences)

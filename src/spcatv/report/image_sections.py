@@ -152,7 +152,7 @@ def _outline(
         axes.contourf(*places, values, [0.5, 1.5], colors=[style["colors"]], alpha=tint)
 
 
-def runs(names: Sequence[str]) -> dict[str, IntArray]:
+def long_runs(names: Sequence[str]) -> dict[str, IntArray]:
     """Return the samples (``file[k]``) of files with enough volumes for a spectrum, ordered by volume."""
     found: dict[str, list[tuple[int, int]]] = {}
     for sample, name in enumerate(names):
@@ -183,7 +183,7 @@ def time_courses_section(inputs: ReportInputs) -> Section | None:
     """Create the section about time courses; None if the samples are not volumes of images."""
     if inputs.scores is None or not hasattr(inputs.model, "preparation_"):
         return None
-    found = runs(inputs.scores.names)
+    found = long_runs(inputs.scores.names)
     if not found:
         return None
     step = inputs.model.preparation_.t_r

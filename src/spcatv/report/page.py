@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from spcatv._util.files import replacing
 from spcatv._version import __version__
+from spcatv.estimator.verdicts import CONFIRMED, WHAT_HELPS
 from spcatv.report import sections
 from spcatv.report.component import component_panel, verdict_summary
 from spcatv.report.drawing import (
@@ -205,6 +206,7 @@ def generate_report(
         lead=sections.summary(inputs),
         warnings=sections.empty_warnings(inputs),
         verdict=verdict_summary([panel.verdict for panel in panels], by_halves=inputs.halves is not None),
+        advice=WHAT_HELPS if any(half.verdict != CONFIRMED for half in inputs.halves or ()) else "",
         is_checked=not sections.how_to_check(inputs),
         noun=noun_of(fitted),
         region=region_noun(fitted),
