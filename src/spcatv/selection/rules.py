@@ -103,7 +103,7 @@ def selection_table(scores: Sequence[SettingScores]) -> SelectionTable:
     nonempty = zeros < 1
     n_nonempty = nonempty.sum(axis=2)
     mean_error, mean_explained = errors_used.mean(axis=1), explained.mean(axis=1)
-    mean_sparsity = _mean_of(zeros, nonempty)
+    mean_sparsity = np.ma.masked_array(zeros, ~nonempty).mean(axis=1).filled(np.nan)
     n_folds = int(used.sum())
     spread = explained[:, :, -1].std(axis=1, ddof=min(1, n_folds - 1))
     known_error = np.where(np.isnan(mean_error), np.inf, mean_error)
@@ -123,7 +123,7 @@ def selection_table(scores: Sequence[SettingScores]) -> SelectionTable:
         results[f"mean_sparsity_{k + 1}"] = mean_sparsity[:, k]
         results[f"mean_dice_{k + 1}"] = dice[:, k]
     results |= {
-        "mean_sparsity": _mean_of(mean_sparsity, np.isfinite(mean_sparsity)),
+        "mean_sparsity": np.ma.masked_invalid(mean_sparsity).mean(axis=1).filled(np.nan),
         "mean_n_nonempty": np.where(fitted, n_nonempty.mean(axis=1), np.nan),
         "mean_dice": dice.mean(axis=1),
         "mean_corrected_dice": corrected.mean(axis=1),
@@ -132,13 +132,6 @@ def selection_table(scores: Sequence[SettingScores]) -> SelectionTable:
     }
     fewest = np.where(fitted, n_nonempty.min(axis=1, initial=dice.shape[1]), -1)
     return SelectionTable(results, n_folds, fewest, dice.shape[1])
-
-
-def _mean_of(values: FloatArray, where: BoolArray) -> FloatArray:
-    """Return the mean along the second axis of some values; NaN where there are none."""
-    count = where.sum(axis=1)
-    total = np.where(where, values, 0.0).sum(axis=1)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 
 def paper_rule(table: SelectionTable, min_sparsity: float = 0.5) -> int:
