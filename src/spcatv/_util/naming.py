@@ -10,8 +10,8 @@ def component_names(n_components: int) -> tuple[str, ...]:
     return tuple(f"component_{number}" for number in range(1, n_components + 1))
 
 
-def some_of(names: Iterable[str], most: int = 5) -> str:
+def some_of(names: Iterable[str], most: int = 5, separator: str = ", ") -> str:
     """Return the first names and the number of others as text: "a, b and 3 more"."""
     known = list(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
-    return ", ".join(known[:most]) + more
+    return separator.join(known[:most]) + more

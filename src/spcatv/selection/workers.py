@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from spcatv._util.naming import some_of
 from spcatv._util.threads import most_threads
 from spcatv._util.warn import warn_user
 from spcatv.data import ArrayData, Data, on_device
@@ -37,8 +38,6 @@ FIT_FAILURES = (ArithmeticError, MemoryError, OSError, RuntimeError, ValueError)
 PARENT_SECONDS = 2.0
 # Seconds to wait for the scheduler of a cluster, and then for its first worker.
 CONNECT_SECONDS = 30
-# Most failures that a warning names; it counts the others.
-MOST_NAMED = 5
 
 
 @recordable
@@ -75,9 +74,7 @@ def check_failures(failures: Sequence[Failure], n_left: int) -> None:
         return
     if n_left == 0:
         raise ValueError(f"every fit failed; the first: {failures[0]}")
-    texts = list(dict.fromkeys(map(str, failures)))
-    more = [f"and {len(texts) - MOST_NAMED} more"] if len(texts) > MOST_NAMED else []
-    named = "; ".join([*texts[:MOST_NAMED], *more])
+    named = some_of(dict.fromkeys(map(str, failures)), separator="; ")
     count = "1 fit failed and is" if len(failures) == 1 else f"{len(failures)} fits failed and are"
     warn_user(f"{count} left out ({named})", FailedFitWarning)
 
