@@ -222,7 +222,7 @@ def test_without_neighbours_there_are_no_regions(array, tmp_path, done):
 def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatch, capsys):
     fit = cross_validation.PathFitter.fit
 
-    def fail_once(fitter, setting):
+    def fail_once(fitter, setting, **options):
         if (
             setting["alpha"] == 0.4
             and setting["tv_ratio"] == 0.5
@@ -231,7 +231,7 @@ def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatc
         ):
             failed.append(setting)
             raise FloatingPointError("overflow in a fold")
-        return fit(fitter, setting)
+        return fit(fitter, setting, **options)
 
     failed = []
     monkeypatch.setattr(cross_validation.PathFitter, "fit", fail_once)
@@ -246,7 +246,7 @@ def test_a_failing_fold_is_named_and_the_rest_stands(array, tmp_path, monkeypatc
 
 
 def test_failure_of_everything_is_one_line(array, tmp_path, monkeypatch, capsys):
-    def fail(*args):
+    def fail(*args, **options):
         raise FloatingPointError("overflow")
 
     monkeypatch.setattr(cross_validation.PathFitter, "fit", fail)

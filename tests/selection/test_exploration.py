@@ -127,7 +127,7 @@ def test_a_checkpoint_resumes_to_the_same_numbers(explored, tmp_path, monkeypatc
     X, search, found = explored
     with checkpointing(tmp_path / "kept"):
         explore_settings(search, X, n_splits=2, random_state=4)
-    monkeypatch.delattr(PathFitter, "fit_from")  # nothing is fitted again
+    monkeypatch.delattr(PathFitter, "fit")  # nothing is fitted again
     with checkpointing(tmp_path / "kept"):
         resumed = explore_settings(search, X, n_splits=2, random_state=4)
     assert_array_equal(resumed.components, found.components)

@@ -155,9 +155,8 @@ def fit_chain(
         return (failure(fold.name, error),) * len(settings)
     records: dict[int, Any] = {}
     for k in path_order(settings):
-        alone = "sparsity" in settings[k]
         try:
-            fitted = fitter.fit_from(settings[k], ()) if alone else fitter.fit(settings[k])
+            fitted = fitter.fit(settings[k], alone="sparsity" in settings[k])
         except FIT_FAILURES as error:
             # the next setting starts from the last one without an error
             records[k] = failure(f"{fold.name}, {setting_text(settings[k])}", error)

@@ -166,7 +166,7 @@ def all_zero_alpha(estimator: SPCATV, X: Any) -> AllZero:
         raise ValueError("X has no variance: every component is zero whatever alpha is")
     alpha, nonempty, smallest_empty = FIRST_SHARE * empty, 0.0, empty
     while smallest_empty > nonempty * (1 + ALPHA_PRECISION):
-        if fitter.fit_from({**setting, "alpha": alpha}, near=()).decomposition.components.any():
+        if fitter.fit({**setting, "alpha": alpha}, alone=True).decomposition.components.any():
             nonempty = alpha
         else:
             smallest_empty = alpha

@@ -137,14 +137,8 @@ class PathFitter:
         self._last: tuple[PathFit, ...] = ()  # the last two fits of the path
         self._start: JointStart | None = None  # of every joint fit to a wanted sparsity
 
-    def fit(self, setting: Setting) -> PathFit:
-        """Fit the next setting of the path, from the last two."""
-        fitted = self.fit_from(setting, self._last)
-        self._last = (*self._last[-1:], fitted)
-        return fitted
-
-    def fit_from(self, setting: Setting, near: Sequence[PathFit]) -> PathFit:
-        """Fit a setting apart from the path: from others, the nearer one last, or as `SPCATV.fit` does."""
+    def fit(self, setting: Setting, *, alone: bool = False) -> PathFit:
+        """Fit the next setting of the path, from the last two; or `alone`, as `SPCATV.fit` does."""
         estimator = with_setting(self.template, setting)
         check_parameters(estimator)
         rng = check_random_state(deepcopy(estimator.random_state))
@@ -156,12 +150,16 @@ class PathFitter:
                 self.structure,
                 rng=rng,
                 keep_warm_start=True,
-                warm_start=_warm_start(setting, near) or WarmStart((), start=self._start),
+                warm_start=_warm_start(setting, () if alone else self._last)
+                or WarmStart((), start=self._start),
                 listener=self._listener,
             )
         if "sparsity" in setting:
             self._start = found.start
-        return PathFit(setting, found, time.perf_counter() - started)
+        fitted = PathFit(setting, found, time.perf_counter() - started)
+        if not alone:
+            self._last = (*self._last[-1:], fitted)
+        return fitted
 
     def model(self, fitted: PathFit) -> SPCATV:
         """Return a fit of this path as a fitted estimator."""
