@@ -5,6 +5,7 @@ import subprocess
 import sys
 from functools import cache, wraps
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -40,7 +41,12 @@ OF_POSIX = (
     *("selection/test_dead_workers.py", "selection/test_selection_dask.py", "surprises/test_command_line.py"),
 )
 # Folders whose tests count the lines that a fit runs.
-ABOUT_FITS = ("data", "decomposition", "estimator", "gpu", "kernels", "problem", "solvers", "structure")
+ABOUT_FITS = (
+    *("data", "decomposition", "estimator", "gpu", "kernels", "model", "problem", "progress", "solvers"),
+    "structure",
+)
+# Files whose tests look at the charts of pages; elsewhere pages have none, which take longer than the rest.
+ABOUT_CHARTS = ("test_report_axe", "test_report_browser", "test_report_explorer", "test_report_page")
 collect_ignore = [] if os.name == "posix" else list(OF_POSIX)
 
 
@@ -148,6 +154,15 @@ def fits_without_coverage(request):
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name not in ABOUT_FITS:
             patch.setattr(_fit, "decompose", without_coverage(_fit.decompose))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pages_without_charts(request):
+    """Leave out the drawing of charts, but not what makes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem not in ABOUT_CHARTS and find_spec("jinja2") and find_spec("matplotlib"):
+            patch.setattr("spcatv.report.sections.svg_uri", lambda figure: "data:image/svg+xml;base64,")
         yield
 
 

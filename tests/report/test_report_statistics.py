@@ -303,6 +303,7 @@ NULLS = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("null", NULLS)
 def test_p_values_are_uniform_and_corrected_ones_control_the_family(few, null):
     rng = np.random.default_rng(11)

@@ -150,8 +150,8 @@ def test_sentence_over_all_components():
     assert verdict_summary((Verdict("", UNKNOWN),) * 2, by_halves=True).endswith("was not checked.")
 
 
-def test_exactness_and_settings_stand_below(pages):
-    html = pages("volume").read_text(encoding="utf-8")
+def test_exactness_and_settings_stand_below(volume):
+    html = generate_report(volume.folder).html
     assert "How sure is this map?" not in html
     order = ['id="overview"', 'id="components"', "How exact is the computation?", 'id="stability"',
              'id="summary-table"', 'id="parameters-table"']  # fmt: skip
