@@ -19,7 +19,7 @@ from typing import Any
 from spcatv._util.files import read_text
 from spcatv._util.parameters import TARGET_PARAMETERS
 from spcatv._version import __version__
-from spcatv.cli.app import BIDS, BIDS_FILTERS, PENALISED
+from spcatv.cli.app import BIDS, BIDS_FILTERS, PENALISED, RUN
 from spcatv.cli.inputs import SampleFiles
 from spcatv.cli.parser import CommaList, InputError, Option, TableColumn, flag
 
@@ -183,7 +183,7 @@ def command_line(options: Options, table: OptionTable, command: str, changes: Ma
             words += [source] if isinstance(source, str) else source
     for name, option in table.items():
         value = changes.get(name, getattr(options, name, None))
-        is_kept = option.recorded or name == "bids" or name in BIDS_FILTERS
+        is_kept = option.recorded or option.group != RUN
         if value is None or not is_kept or (name not in changes and value == option.default):
             continue
         if option.kind is bool:

@@ -16,7 +16,7 @@ from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.cli.app import NO_HEMISPHERE
 from spcatv.cli.config import Options
-from spcatv.cli.inputs import SampleFiles
+from spcatv.cli.inputs import SampleFiles, participants_of
 from spcatv.cli.parser import InputError, input_errors
 from spcatv.estimator import SPCATV
 from spcatv.model import SavedModel
@@ -133,19 +133,19 @@ def read_images(options: Options, samples: Sequence[SampleFiles]) -> ImageSample
 
 
 def score_images(
-    saved: SavedModel, samples: Sequence[SampleFiles], options: Options, *, participants: Path | None
+    saved: SavedModel, samples: Sequence[SampleFiles], options: Options
 ) -> tuple[tuple[str, ...], FloatArray, str]:
     """Return names and scores (n_samples, K) of new images, and a remark on how confounds were matched.
 
-    If the model was fitted with confounds, `options` names their table, which is `participants` by default,
-    and their columns, which are those of the fit by default.
+    If the model was fitted with confounds, `options` names their table, by default the participants of a BIDS
+    dataset, and their columns, by default those of the fit.
     """
     model: ImageSPCATV = restore_model(saved)
     model.set_params(cache=options.cache, memory_limit=options.memory or model.memory_limit)
     fitted = model.preparation_.confounds
     confounds, columns = options.confounds, options.confounds_columns
     if fitted is not None:
-        confounds = confounds or participants
+        confounds = confounds or participants_of(options.bids)
         columns = columns or fitted.columns or None
     with _named_errors(confounds):
         opened = model.preparation_.open(_plain(samples), options.exclude or ())

@@ -13,6 +13,7 @@ from spcatv.cli.display import safe_print
 from spcatv.cli.summary import components_table
 from spcatv.estimator._validation import parameters_in_use
 from spcatv.model import SavedModel, unpack
+from spcatv.model.folder import PARTS
 from spcatv.results import open_model
 
 MOST_FILES = 5
@@ -30,17 +31,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def as_json(saved: SavedModel) -> dict[str, Any]:
     """Return the contents of the model folder; of the arrays only types and shapes."""
-    return {
-        "kind": saved.kind,
-        "parameters": saved.parameters,
-        "fitted": saved.fitted,
-        "inputs": saved.inputs,
-        "versions": saved.versions,
-        "arrays": {
-            name: {"dtype": str(array.dtype), "shape": list(array.shape)}
-            for name, array in saved.arrays.items()
-        },
+    arrays = {
+        name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in saved.arrays.items()
     }
+    return {**{name: getattr(saved, name) for name in PARTS}, "arrays": arrays}
 
 
 def as_text(saved: SavedModel) -> str:

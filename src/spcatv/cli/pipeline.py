@@ -90,7 +90,7 @@ def run_command(
         note(f"the results in {options.output} are complete; nothing is left to do")
         return
     claim = claimed_folder(options.output, overwrite=options.overwrite, note=note)
-    kept = kept_work(options, request.files)
+    kept = kept_work(options, request.config)
     with rerun_hint_on_interrupt(options.output, arguments.argv), claim as folder, kept:
         with show_progress(options.quiet, options.verbose):
             outcome = work(request)

@@ -48,7 +48,7 @@ def is_finished(options: Options, files: Sequence[SampleFiles] | None, config: s
     if not options.resume or options.overwrite or not file.is_file():
         return False
     texts = (read_text(file, "configuration", InputError), config)
-    found, wanted = (_comparable(text, file, _free(options)) for text in texts)
+    found, wanted = (_described(text, options.command, file) for text in texts)
     if found != wanted:
         raise InputError(
             f"{output} holds the results of another run: {differences(found, wanted)}. Name another folder "
@@ -67,18 +67,18 @@ def is_finished(options: Options, files: Sequence[SampleFiles] | None, config: s
     return True
 
 
-def _free(options: Options) -> set[str]:
-    """Return the names of options that may change when a run is resumed."""
-    table = build_parser().commands[options.command].options
-    return {"images", "command", "cache", *(name for name in table if table[name].group == RUN)}
-
-
-def _comparable(config: str, file: Path, free: set[str]) -> dict[str, Any]:
-    """Return the options of a configuration without those that do not change the results."""
+def _described(config: str, command: str, file: Path) -> dict[str, Any]:
+    """Return what the results depend on: version, command, options and files of a configuration."""
+    table = build_parser().commands[command].options
+    free = {"images", "cache", *(name for name in table if table[name].group == RUN)}
     values = parse_toml(config, file)
-    options = {flag(name): value for name, value in values.items() if name not in free}
-    head = config.partition("\n\n")[0]
-    return {"version or command": head, **options, "files": values.get("images")}
+    version, _, repeat, *_ = [*config.splitlines(), "", "", ""]  # `config_text` begins with comments
+    return {
+        "version": version,
+        "command": repeat.partition(" spca-tv ")[2].partition(" ")[0],
+        **{flag(name): value for name, value in values.items() if name not in free},
+        "files": values.get("images"),
+    }
 
 
 @contextmanager
@@ -116,11 +116,11 @@ def _pieces(n_kept: int) -> str:
 
 
 @contextmanager
-def kept_work(options: Options, files: Sequence[SampleFiles] | None) -> Iterator[None]:
+def kept_work(options: Options, config: str) -> Iterator[None]:
     """Keep finished work inside a ``with`` block, and resume from kept work if `--resume` is given.
 
-    `files` are those of every sample, None for an array. After an error the checkpoint is removed if nobody
-    could resume it.
+    `config` is the text of the configuration. After an error the checkpoint is removed if nobody could resume
+    it.
     """
     folder = checkpoint_folder(options.output)
     n_kept = n_records(folder)
@@ -129,7 +129,7 @@ def kept_work(options: Options, files: Sequence[SampleFiles] | None) -> Iterator
         remove_checkpoint(options.output)
     try:
         with checkpointing(folder):
-            _begin(options, files, n_kept)
+            _begin(options, config, n_kept)
             yield
     except CheckpointMismatchError as error:
         raise InputError(
@@ -144,14 +144,11 @@ def kept_work(options: Options, files: Sequence[SampleFiles] | None) -> Iterator
         raise
 
 
-def _begin(options: Options, files: Sequence[SampleFiles] | None, n_kept: int) -> None:
+def _begin(options: Options, config: str, n_kept: int) -> None:
     """Refuse to resume other work, or to start while there is a checkpoint and no option decides."""
-    checkpoint, free = current_checkpoint(), _free(options)
+    checkpoint = current_checkpoint()
     assert checkpoint is not None
-    about: dict[str, Any] = {"command": options.command}
-    about |= {flag(name): _absolute(value) for name, value in vars(options).items() if name not in free}
-    about["files"] = None if files is None else [str(file) for sample in files for file in sample]
-    checkpoint.stage("command", about)
+    checkpoint.stage("command", _described(config, options.command, options.output / CONFIG))
     if n_kept and options.resume is None:
         raise InputError(
             f"an interrupted run to {options.output} can be resumed: {_pieces(n_kept)} kept in "
@@ -161,7 +158,3 @@ def _begin(options: Options, files: Sequence[SampleFiles] | None, n_kept: int) -
         resumed = f"resuming an interrupted run, of which {_pieces(n_kept)} kept"
         nothing = f"nothing is kept of an earlier run to {options.output}; starting at the beginning"
         complain("note", resumed if n_kept else nothing)
-
-
-def _absolute(value: Any) -> Any:
-    return os.path.abspath(value.expanduser()) if isinstance(value, Path) else value

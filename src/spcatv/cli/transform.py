@@ -10,7 +10,7 @@ from spcatv.cli.config import effective_options
 from spcatv.cli.display import safe_print, show_progress
 from spcatv.cli.fields import score_fields
 from spcatv.cli.images import score_images
-from spcatv.cli.inputs import find_bids_images, is_field, participants_of, sample_files
+from spcatv.cli.inputs import find_bids_images, is_field, sample_files
 from spcatv.cli.parser import InputError, check_output_file
 from spcatv.cli.pipeline import COLUMNS_OF_WHAT
 from spcatv.cli.resume import rerun_hint_on_interrupt
@@ -49,8 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
                 if not options.quiet:
                     safe_print(found)
             files = sample_files(sources, path_column=options.path_column)
-            participants = participants_of(options.bids)
-            names, scores, matched = score_images(saved, files, options, participants=participants)
+            names, scores, matched = score_images(saved, files, options)
         with replacing(output) as temporary:
             write_text(temporary, table_text(mixing_table(names, scores, coordinates)))
     if not options.quiet:
