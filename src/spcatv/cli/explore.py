@@ -23,44 +23,44 @@ def write_explorer(folder: Path, options: Options, samples: SampleSet, explorati
     from spcatv.report.explorer import explorer_page, python_lines
 
     model: Any = restore_model(read_model(folder / MODEL))
-    fields = isinstance(samples, FieldSamples)
-    if fields:
-        model = model.estimator_
-    fit_options = build_parser().commands["fit"].options
+    parameters, around, dim = model.get_params(), None, options.dim or ("time",)
+    if options.array is not None:
+        source = "X"
+    elif isinstance(samples, FieldSamples):
+        source, model = "X", model.estimator_
+        parameters = model.get_params() | {"structure": None}
+        around = [f"weights={options.weights!r}"] if options.weights else []
+    else:
+        first, *others = options.images
+        is_pattern = not others and isinstance(first, str) and any(c in first for c in "*?[")
+        source = repr(first) if is_pattern else "images"
+    if samples.adjustment.confounds is not None:
+        source += ", confounds=confounds"
+    dims = dim[0] if len(dim) == 1 else dim
+    page = explorer_page(
+        exploration,
+        model,
+        {
+            "Command line": _commands(options, exploration),
+            "Python": python_lines(exploration, type(model), parameters, source, around, dims),
+        },
+        title=options.title,
+    )
+    page.save_as_html(folder / EXPLORER)
+    write_readme(folder)
+
+
+def _commands(options: Options, exploration: Exploration) -> list[str]:
+    """Return the command that fits each setting."""
+    table = build_parser().commands["fit"].options
     fixed: dict[str, Any] = {"n_components": exploration.components.shape[1]}
     fixed |= dict.fromkeys(("max_components", "n_splits"))
     if options.dtype == IMAGE_DTYPE and options.array is None:
         fixed["dtype"] = None
-    commands = [
+    output = "{output}-{sparsity:g}-{smoothness:g}"
+    return [
         command_line(
-            options,
-            fit_options,
-            "fit",
-            {
-                **fixed,
-                **setting,
-                "output": f"{options.output}-{setting['sparsity']:g}-{setting['smoothness']:g}",
-            },
+            options, table, "fit", {**fixed, **row, "output": output.format(output=options.output, **row)}
         )
-        for setting in exploration.settings
+        for row in exploration.settings
     ]
-    images = options.images if options.array is None else ["X"]
-    is_pattern = len(images) == 1 and isinstance(images[0], str) and any(c in images[0] for c in "*?[")
-    source = "X" if options.array is not None else repr(images[0]) if is_pattern else "images"
-    source = "X" if fields else source
-    if samples.adjustment.confounds is not None:
-        source += ", confounds=confounds"
-    parameters = model.get_params() | ({"structure": None} if fields else {})
-    weights = [f"weights={options.weights!r}"] if options.weights else []
-    dim = options.dim or ("time",)
-    lines = python_lines(
-        exploration,
-        type(model),
-        parameters,
-        source,
-        weights if fields else None,
-        dim[0] if len(dim) == 1 else dim,
-    )
-    page = explorer_page(exploration, model, {"Command line": commands, "Python": lines}, title=options.title)
-    page.save_as_html(folder / EXPLORER)
-    write_readme(folder)
