@@ -163,28 +163,27 @@ def make_request(arguments: argparse.Namespace, check: Callable[[Options], Optio
 
 def _files(options: Options, table: OptionTable) -> tuple[SampleFiles, ...] | None:
     """Return the files of the samples, or None for an array; refuse options that do not go with them."""
+    files = None
     if options.array is None:
         refuse(options, table, ARRAY, "--array")
         files = sample_files(options.images, path_column=options.path_column)
-        if is_field(files):
-            refuse(options, table, IMAGES, "images")
-            if options.mask is not None:
-                raise InputError("--mask does not go with NetCDF or Zarr: cells without data are left out")
-            return files
+    if not is_field(files):
         refuse(options, table, FIELDS, "NetCDF (.nc) or Zarr (.zarr)")
-        if options.surface is not None and options.template is not None:
-            raise InputError("give either --surface or --template, not both")
-        return files
-    refuse(options, table, IMAGES, "images")
-    refuse(options, table, FIELDS, "NetCDF (.nc) or Zarr (.zarr)")
-    return None
+    elif options.mask is not None:
+        raise InputError("--mask does not go with NetCDF or Zarr: cells without data are left out")
+    if files is None or is_field(files):
+        refuse(options, table, IMAGES, "images")
+    elif options.surface is not None and options.template is not None:
+        raise InputError("give either --surface or --template, not both")
+    return files
 
 
 def model_parameters(options: Options) -> dict[str, Any]:
     """Return the parameters of `SPCATV` that have a value, without `dtype`."""
     values = {name: getattr(options, name, None) for name in vars(FIT) if name not in ("dtype", "verbose")}
-    given = {name: value for name, value in values.items() if value is not None and value != AUTO}
-    given |= {name: AUTO for name in ("solver", "method", "init", "transform_method") if values[name] == AUTO}
+    given = {name: value for name, value in values.items() if value is not None}
+    if options.n_components == AUTO:
+        del given["n_components"]
     if options.regress_global:
         given["global_signal"] = "regress"
     if options.memory is not None:
