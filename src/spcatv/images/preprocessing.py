@@ -5,7 +5,6 @@ A run is an image with several volumes. Each is cleaned by itself with `nilearn.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import warnings
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spcatv._util.files import read_text
 from spcatv._util.types import FloatArray
 from spcatv.estimator._validation import check_switch
 from spcatv.images.files import ImageError
@@ -293,7 +291,7 @@ def time_step(run: Run, reading: Reading) -> float | None:
     """Return the seconds between the volumes of a run; None if nothing depends on them."""
     if not reading.filters:
         return None
-    found = reading.t_r or stated_t_r(run)
+    found = reading.t_r or run.t_r
     if not found:
         raise ImageError(
             f"{run.name}: does not state the time between its volumes, which a filter needs; give it in "
@@ -304,19 +302,6 @@ def time_step(run: Run, reading: Reading) -> float | None:
 
 def common_t_r(runs: Sequence[Run], reading: Reading) -> float | None:
     """Return the seconds between volumes, as given or as all runs state them; None if they differ."""
-    times = {reading.t_r or stated_t_r(run) for run in runs if run.n_samples > 1}
+    times = {reading.t_r or run.t_r for run in runs if run.n_samples > 1}
     rounded = {None if seconds is None else round(float(seconds), 6) for seconds in times}
     return rounded.pop() if len(rounded) == 1 else None
-
-
-def stated_t_r(run: Run) -> float | None:
-    """Return the seconds between volumes that a run or the JSON file beside it (BIDS) states, or None."""
-    if run.t_r:
-        return run.t_r
-    for file in run.files:
-        sidecar = file.with_name(file.name.split(".")[0] + ".json")
-        try:
-            return float(json.loads(read_text(sidecar, "JSON file", ImageError))["RepetitionTime"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from spcatv._util.files import read_text
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.files import ImageError
 from spcatv.structure import Structure
@@ -37,7 +39,7 @@ class Run:
     start: int
     stop: int
     files: tuple[Path, ...] = ()  # empty for an image in memory
-    t_r: float | None = None  # seconds between volumes, if the image states it
+    t_r: float | None = None  # seconds between volumes, if the image or the JSON file beside it states them
     series: bool = False  # true for a time series
 
     @property
@@ -52,9 +54,19 @@ def runs_of(images: Iterable[Any]) -> tuple[Run, ...]:
     stop = 0
     for image in images:
         start, stop = stop, stop + image.n_samples
-        series = image.is_series and image.n_samples > 1
-        runs.append(Run(image.name, start, stop, image.files, image.t_r, series))
+        several = image.n_samples > 1
+        t_r = (image.t_r or _t_r_beside(image.files)) if several else None
+        runs.append(Run(image.name, start, stop, image.files, t_r, image.is_series and several))
     return tuple(runs)
+
+
+def _t_r_beside(files: Iterable[Path]) -> float | None:
+    """Return the seconds between volumes by the JSON file beside an image (BIDS), or None."""
+    for file in files:
+        sidecar = file.with_name(file.name.split(".")[0] + ".json")
+        with suppress(ValueError, KeyError, TypeError):
+            return float(json.loads(read_text(sidecar, "JSON file", ImageError))["RepetitionTime"])
+    return None
 
 
 def sample_names(runs: Iterable[Run]) -> tuple[str, ...]:
