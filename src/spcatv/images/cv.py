@@ -15,7 +15,6 @@ from spcatv.images.dataset import Cohort
 from spcatv.images.estimator import (
     ImageComponentsMixin,
     ImageSPCATV,
-    check_image_parameters,
     cohort_for,
     labelled,
 )
@@ -143,7 +142,6 @@ class ImageSPCATVCV(ImageComponentsMixin, BaseEstimator, SearchParameters, Readi
     def _fit(self, imgs: Any, y: Any, groups: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
         search, reader = self._search(), self._image_model({})
         search.check()
-        check_image_parameters(reader)
         cohort = cohort_for(reader, imgs, confounds, exclude)
         if groups is None and cohort.groups is not None:
             groups = cohort.groups

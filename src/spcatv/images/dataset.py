@@ -16,7 +16,7 @@ from spcatv._util.types import FloatArray
 from spcatv._util.warn import warn_user
 from spcatv.data import Adjustment, CorrectedData, StoredData, as_data
 from spcatv.data.outliers import ImageQuality
-from spcatv.estimator._validation import check_choice
+from spcatv.estimator._validation import check_choice, check_switch
 from spcatv.images.confounds import (
     ConfoundFit,
     ConfoundTable,
@@ -303,6 +303,7 @@ def read_cohort(
     >>> model = ImageSPCATV(2).fit(cohort)  # reads nothing again
     """
     check_choice("bad_features", bad_features, RULES)
+    check_switch("standardize", standardize)
     precision = checked_dtype(dtype)
     storage = Storage.asked(cache, memory_limit, n_components, n_jobs)
     items = without(listed(imgs), exclude, surface)

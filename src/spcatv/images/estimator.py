@@ -18,13 +18,13 @@ from spcatv._util.parameters import FitParameters
 from spcatv._util.types import FloatArray
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import ModelFolderMixin
-from spcatv.estimator._validation import check_choice, check_parameters, check_switch
+from spcatv.estimator._validation import check_parameters
 from spcatv.estimator.components_mixin import ComponentsMixin, FittedAttributes
 from spcatv.images._persistence import OWN, READING, fitted_state, restore_fitted, write_maps
-from spcatv.images.dataset import Cohort, checked_dtype, read_cohort
+from spcatv.images.dataset import Cohort, read_cohort
 from spcatv.images.loader import Storage
 from spcatv.images.preprocessing import Reading, ReadingParameters
-from spcatv.images.quality import RULES, fit_distances, warn_of_far
+from spcatv.images.quality import fit_distances, warn_of_far
 from spcatv.images.spaces.base import Samples, default_names
 from spcatv.model import SavedModel
 from spcatv.progress import Message, current_listener, printing
@@ -335,7 +335,7 @@ device, random_state
         return labelled(self, self.estimator_.transform(cohort.X), cohort.names)
 
     def _fit(self, imgs: Any, confounds: Any, exclude: str | Sequence[str]) -> Cohort:
-        check_image_parameters(self)
+        check_parameters(self)
         cohort = cohort_for(self, imgs, confounds, exclude)
         estimator = self._estimator(cohort)
         with forwarded_callbacks(self, estimator):
@@ -422,24 +422,9 @@ def labelled(model: Any, scores: FloatArray, names: tuple[str, ...]) -> Any:
     return pd.DataFrame(np.asarray(scores), index=pd.Index(labels, name=column))
 
 
-def check_image_parameters(model: Any) -> None:
-    """Refuse wrong parameters before any image is opened."""
-    check_parameters(model)
-    check_choice("bad_features", model.bad_features, RULES)
-    checked_dtype(model.dtype)
-    check_switch("standardize", model.standardize)
-    Storage.asked(model.cache, model.memory_limit)
-    _reading_of(model)
-
-
-def _reading_of(model: Any) -> Reading:
-    """Return the settings of reading among the parameters of an estimator."""
-    return Reading(**{name: getattr(model, name) for name in READING})
-
-
 def cohort_for(model: Any, imgs: Any, confounds: Any = None, exclude: str | Sequence[str] = ()) -> Cohort:
     """Read images with the parameters of an estimator; or check a Cohort against them."""
-    reading = _reading_of(model)
+    reading = Reading(**{name: getattr(model, name) for name in READING})
     with printing("ImageSPCATV", model.verbose, model.verbose - 1):
         if isinstance(imgs, Cohort):
             cohort = _checked_cohort(model, imgs, reading, confounds, exclude)
