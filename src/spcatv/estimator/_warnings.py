@@ -103,8 +103,15 @@ class NeighbourWarning(UserWarning):
     """
 
 
-def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
-    """Warn before a fit of more components than N x P data can have: at most min(N, P), or N - 1 centred."""
+def warn_before_fit(estimator: Any, data: Data, structure: Structure) -> None:
+    """Warn of too many components, and of smoothing without effect, too strong, or of unlike neighbours."""
+    _warn_of_count(estimator, data.shape)
+    warn_of_weights(estimator, structure)
+    _warn_of_neighbours(estimator, data, structure)
+
+
+def _warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
+    """Warn of more components than N x P data can have: at most min(N, P), or N - 1 centred."""
     n_samples, n_features = shape
     most = min(n_samples - bool(estimator.center), n_features)
     if estimator.n_components > most:
@@ -119,7 +126,7 @@ def warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
 
 
 def warn_of_weights(estimator: Any, structure: Structure) -> None:
-    """Warn before a fit whose smoothness has no effect, or is so strong that steps must be very short."""
+    """Warn of a smoothness that has no effect, or is so strong that steps must be very short."""
     wanted = tuple(np.atleast_1d(estimator.smoothness).tolist())
     if structure.n_rows == 0 and any(wanted) and wanted not in ((FIT.smoothness,), SEARCH.smoothness):
         warn_user(
@@ -294,7 +301,7 @@ def _why_not_as_asked(estimator: Any, records: list[ComponentDiagnostics]) -> st
     )
 
 
-def warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None:
+def _warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> None:
     """Warn if neighbours vary together hardly more than random pairs of features, although features do.
 
     Then X and the structure have their features in different orders, or neighbours do not belong together,

@@ -26,7 +26,7 @@ from spcatv.estimator._fit import (
 )
 from spcatv.estimator._persistence import ModelFolderMixin, estimator_state, restore_estimator
 from spcatv.estimator._validation import check_parameters
-from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
+from spcatv.estimator._warnings import warn_about, warn_before_fit
 from spcatv.estimator.components_mixin import ComponentsMixin, FittedAttributes
 from spcatv.model import SavedModel
 from spcatv.progress import current_listener, printing
@@ -238,9 +238,7 @@ class SPCATV(
         data = checked_data(self, X, reset=True, min_samples=2)
         structure = as_structure(self.structure, n_features=data.shape[1])
         centred = centred_data(self, data)
-        warn_of_count(self, data.shape)
-        warn_of_weights(self, structure)
-        warn_of_neighbours(self, data, structure)
+        warn_before_fit(self, data, structure)
 
         def attributes(components: FloatArray, mixing: FloatArray | None) -> dict[str, Any]:
             return {

@@ -29,7 +29,7 @@ from spcatv.data.leading import singular_scores
 from spcatv.estimator import SPCATV
 from spcatv.estimator._fit import centred_data, checked_data
 from spcatv.estimator._validation import check_parameters
-from spcatv.estimator._warnings import warn_about, warn_of_count, warn_of_neighbours, warn_of_weights
+from spcatv.estimator._warnings import warn_about, warn_before_fit
 from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import printing
@@ -208,12 +208,10 @@ index over folds 1.00'
         template = self._template()
         rows = self._rows(template)
         data = checked_data(self, X, reset=True, min_samples=2)
-        warn_of_count(self, data.shape)
         data, shared = placed(data, self, self.n_jobs)
         adjustment = checked_adjustment(self.standardize, confounds, data.shape[0])
         structure = as_structure(self.structure, n_features=data.shape[1])
-        warn_of_weights(self, structure)
-        warn_of_neighbours(self, data, structure)
+        warn_before_fit(self, data, structure)
         folds = make_folds(self.cv, shared, y, groups)
         check_rule(self.rule, len(folds))
         self.adjustment_ = adjustment.fit(data, np.arange(data.shape[0]))
