@@ -24,10 +24,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("spcatv")
 
 LONG_FILES = (
-    *("test_report_browser", "test_demo", "test_dask_cluster", "test_documentation", "test_gpu_fit"),
-    *("test_selection_dask", "test_answers", "test_stored", "test_dask_array", "test_selection_cv"),
-    *("test_reproduce", "test_estimator", "test_cli_folder", "test_report_figures", "test_report_page"),
-    "test_report_explorer",
+    *("test_documentation", "test_report_browser", "test_demo", "test_dask_cluster", "test_gpu_fit"),
+    *("test_report_figures", "test_report_page", "test_report_explorer", "test_isolation", "test_estimator"),
+    *("test_select", "test_selection_cv", "test_selection_dask", "test_dask_array", "test_fault_sweep"),
+    *("test_image_runs", "test_image_cache", "test_reproduce", "test_constrained", "test_stored"),
+    *("test_agreement", "test_bench", "test_answers"),
 )
 # Locks, forks, signals, permissions of files and limits of memory, as POSIX has them.
 OF_POSIX = (

@@ -103,6 +103,7 @@ CASES += [(structure, "pdhg float32") for structure in STRUCTURES if structure !
 CASES += [("none", "closed_form")]
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few iterations must do
 @pytest.mark.parametrize(("structure", "method"), CASES)
 def test_what_a_solver_certifies_is_true(structure, method):

@@ -20,6 +20,7 @@ class TwoNumbers(BallPenalty):
     ball: ClassVar = DualBall(curvature=0.5, radius=2.0)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "penalty",
     ["tv", "graphnet", HuberTV(1e-3), HuberTV(0.3), HuberTV(100.0), TwoNumbers(), Squares()],
