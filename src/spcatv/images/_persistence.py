@@ -12,10 +12,11 @@ from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 
 from spcatv._util.types import Array
+from spcatv.data import Adjustment
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import estimator_state, restore_estimator
 from spcatv.images.confounds import ConfoundFit
-from spcatv.images.dataset import InputFile, Preparation, checked_dtype
+from spcatv.images.dataset import Cohort, InputFile, Preparation, checked_dtype
 from spcatv.images.files import is_path
 from spcatv.images.preprocessing import Reading, ReadingParameters
 from spcatv.images.quality import DropReport
@@ -143,27 +144,25 @@ def _preparation_state(preparation: Preparation) -> tuple[dict[str, Any], Arrays
     return state, kept
 
 
-def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], SPCATV]:
-    """Return the parameters, the fitted attributes and the SPCATV that `fitted_state` has described."""
+def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], SPCATV, Cohort]:
+    """Return the parameters, the SPCATV and the Cohort, without X, that `fitted_state` has described."""
     plain = {name: value for name, value in saved.parameters.items() if name not in OWN}
     estimator = restore_estimator(SPCATV, replace(saved, kind="SPCATV", parameters=plain))
     try:
         state = saved.fitted["images"]
         preparation = _read_preparation(state, saved.arrays)
         _check_sizes(preparation, int(estimator.n_features_in_))
-        fitted = {
-            "input_names_": tuple(str(name) for name in state["names"]),
-            "input_files_": checked(
-                unpack(state["files"], saved.arrays), tuple[InputFile, ...], "the list of files"
-            ),
-            "mask_report_": str(state["mask_report"]),
-            "reading_report_": str(state["reading_report"]),
-            "dropped_": checked(unpack(state["dropped"], saved.arrays), DropReport, "the dropped features"),
-            "preparation_": preparation,
-            # of the images, not of the model: the results folder has them
-            "quality_": (),
-            "mean_img_": None,
-        }
+        files = unpack(state["files"], saved.arrays)
+        cohort = Cohort(
+            X=None,
+            preparation=preparation,
+            adjustment=Adjustment(),
+            names=tuple(str(name) for name in state["names"]),
+            files=checked(files, tuple[InputFile, ...], "the list of files"),
+            mask_report=str(state["mask_report"]),
+            dropped=checked(unpack(state["dropped"], saved.arrays), DropReport, "the dropped features"),
+            reading_report=str(state["reading_report"]),
+        )
         parameters = {
             name: value for name, value in estimator.get_params(deep=False).items() if name != "structure"
         }
@@ -175,7 +174,7 @@ def restore_fitted(saved: SavedModel) -> tuple[dict[str, Any], dict[str, Any], S
         if isinstance(error, ModelError):
             raise
         raise ModelError(f"the model is damaged: its images cannot be described ({error})") from error
-    return parameters, fitted, estimator
+    return parameters, estimator, cohort
 
 
 def _read_preparation(state: dict[str, Any], arrays: Mapping[str, Array]) -> Preparation:

@@ -377,10 +377,6 @@ device, random_state
         self.quality_ = cohort.quality
         self.mean_img_ = cohort.mean_img
         self.preparation_ = cohort.preparation
-        self._adopt(estimator)
-
-    def _adopt(self, estimator: SPCATV) -> None:
-        """Copy the fitted attributes of the estimator."""
         self.estimator_ = estimator
         for name, value in vars(estimator).items():
             if name.endswith("_"):
@@ -403,11 +399,9 @@ device, random_state
 
     @classmethod
     def _restored(cls, saved: SavedModel) -> Self:
-        parameters, fitted, estimator = restore_fitted(saved)
+        parameters, estimator, cohort = restore_fitted(saved)
         model = cls(**parameters)
-        for name, value in fitted.items():
-            setattr(model, name, value)
-        model._adopt(estimator)
+        model.adopt_fit(estimator, cohort)
         return model
 
 
