@@ -24,8 +24,9 @@ class Extrapolation:
     where they shrink slowly, and back where they turn around.
     """
 
-    def __init__(self, scores: FloatArray | None = None) -> None:
+    def __init__(self, scores: FloatArray | None = None, tol: float = 0.0) -> None:
         self._from = scores  # x of the next alternation; None if only its maps are known
+        self._tol = tol  # relative gap to reach
         # the last move, the scores that it led to, their maps and their relative gap
         self._last: tuple[FloatArray, FloatArray, FloatArray, float] | None = None
         self._push = 0.0
@@ -40,7 +41,8 @@ class Extrapolation:
             return maps
         last_move, before, maps_before, gap_before = last
         self._push = self._next_push(move, last_move, grew=relative_gap > SETBACK * gap_before)
-        if self._push == 0.0:
+        # at the pace of the last alternation, the next one ends anyway
+        if self._push == 0.0 or relative_gap**2 <= self._tol * gap_before:
             return maps
         push, pushed = self._push, u + self._push * (u - before)
         if len(maps) == 1:  # the same in one pass through memory

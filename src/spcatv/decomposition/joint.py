@@ -367,7 +367,7 @@ class JointFitter:
                 return {}
             maps = scores.maps
         if not self._stopped or scores is None:
-            worst, ahead = np.inf, Extrapolation() if isinstance(blocks[0], _SparseBlock) else None
+            worst, ahead = np.inf, Extrapolation(tol=tol) if isinstance(blocks[0], _SparseBlock) else None
             for sweep in self._sweeps(blocks, maps, tol, self._limits.max_iter, ahead):
                 blocks, scores, worst = sweep
                 if worst <= tol:
