@@ -24,7 +24,7 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
     "device": allowed.DEVICES,
 }
 # Largest difference of shares of zeros that counts as rounding.
-ROUNDING = 1e-12
+SHARE_ROUNDING = 1e-12
 # Smallest relative gap that float64 can distinguish from zero.
 SMALLEST_TOL = 1e-14
 
@@ -167,9 +167,9 @@ def check_some_left(sparsity: FloatArray, n_features: int) -> None:
     """Refuse a share of zeros that leaves less than half a feature: after rounding, none."""
     largest = 1 - 0.5 / n_features
     for share in sparsity:
-        if share > largest + ROUNDING:
+        if share > largest + SHARE_ROUNDING:
             decimals = len(str(n_features))
-            most = np.floor((largest + ROUNDING) * 10**decimals) / 10**decimals
+            most = np.floor((largest + SHARE_ROUNDING) * 10**decimals) / 10**decimals
             raise ValueError(
                 f"sparsity={share:.{decimals + 3}g} leaves no feature that is not zero "
                 f"(n_features={n_features}); ask for at most {most:.{decimals}f}"

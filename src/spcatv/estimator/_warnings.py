@@ -14,7 +14,7 @@ from spcatv._util.warn import warn_user
 from spcatv.data import ArrayData, Data
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.decomposition.weights import LEAST_SMOOTHNESS
-from spcatv.estimator._validation import ROUNDING, fits_jointly, sparsities
+from spcatv.estimator._validation import SHARE_ROUNDING, fits_jointly, sparsities
 from spcatv.structure import Structure
 from spcatv.structure.regions import neighbour_pairs
 
@@ -27,8 +27,6 @@ DENSE, NOTABLE_L1 = 0.05, 0.03
 STRONG_EDGE = 100.0
 # Largest share of the variance that counts as rounding.
 UNEXPLAINED = 1e-5
-# Why a component is empty although variance is left.
-NOTHING_LEFT = "the penalty leaves no loading"
 # Most samples and pairs of features in the check of neighbours, and the seed that chooses them.
 MOST_SAMPLES, MOST_PAIRS, SEED = 150, 2500, 0
 # Fewest samples and pairs that are checked.
@@ -181,9 +179,9 @@ def _not_converged(estimator: Any) -> str:
 
 def empty_components(estimator: Any) -> dict[int, str]:
     """Return the empty components of a fitted estimator, counted from 0, and why they are empty."""
-    explained = np.cumsum(estimator.explained_variance_ratio_)
+    explained = np.cumsum([0.0, *estimator.explained_variance_ratio_])  # by the components before
     return {
-        k: "no variance is left" if k > 0 and explained[k - 1] >= 1 - UNEXPLAINED else NOTHING_LEFT
+        k: "no variance is left" if explained[k] >= 1 - UNEXPLAINED else "the penalty leaves no loading"
         for k, record in enumerate(estimator.diagnostics_)
         if record.is_empty
     }
@@ -249,7 +247,7 @@ def _other_zeros(estimator: Any) -> str:
     """Return a message about components with another share of zeros than wanted, with cause and remedy."""
     if estimator.alpha is not None:
         return _dense(estimator)
-    slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + ROUNDING
+    slack = max(SPARSITY_SLACK, 1.0 / estimator.components_.shape[1]) + SHARE_ROUNDING
     wanted = sparsities(estimator)
     # a smoothed map that is flat elsewhere has more zeros, and nothing is wrong
     smooths = estimator.smoothness > 0 and estimator.structure_.n_rows > 0

@@ -260,8 +260,9 @@ index over folds 1.00'
         """Return the grid that the parameters give."""
         if self.alpha is None:
             return target_rows(template, self.sparsity, self.smoothness)
+        defaults = signature(SPCATVCV).parameters
         for name in TARGET_PARAMETERS:
-            if not np.array_equal(getattr(self, name), getattr(SEARCH, name)):
+            if not np.array_equal(getattr(self, name), defaults[name].default):
                 raise ValueError(
                     f"{name} does not go with alpha, which asks for the penalised model; give one of them"
                 )
