@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba.cpython.unsafe.tuple import tuple_setitem
 
 from spcatv._util.threads import threads_for
 from spcatv._util.types import FloatArray
@@ -30,7 +31,17 @@ from spcatv.kernels.compiled_workspace import (
     with_rows,
 )
 from spcatv.kernels.grid_layout import CHUNK, Spans, lay_out, spread
-from spcatv.kernels.simd import LANE_BYTES, WIDE, keep_where, load, load_as, load_wide, splat, store
+from spcatv.kernels.simd import (
+    LANE_BYTES,
+    WIDE,
+    keep_where,
+    load,
+    load_as,
+    load_wide,
+    one_per_axis,
+    splat,
+    store,
+)
 from spcatv.kernels.thread_pool import (
     arrive,
     make_marks,
@@ -48,18 +59,6 @@ THREAD_CELLS = 1 << 16
 
 
 @inlined_kernel
-def _residual_3d(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
-    """``y - c A'dual`` on the lanes at cell i of a volume, with what `_in_registers` returns."""
-    a, b, c = dual[0], dual[1], dual[2]
-    return (
-        load(y, i)
-        - splat(weights[0]) * (load(a, i - strides[0]) - load(a, i))
-        - splat(weights[1]) * (load(b, i - strides[1]) - load(b, i))
-        - splat(weights[2]) * (load(c, i - 1) - load(c, i))
-    )
-
-
-@inlined_kernel
 def _residual(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
     """``y - c A'dual`` on the lanes at cell i."""
     z = load(y, i)
@@ -70,95 +69,68 @@ def _residual(y: Any, dual: Any, weights: Any, strides: Any, i: int) -> Any:
 
 
 @inlined_kernel
-def _in_registers(weights: Any, strides: Any) -> Any:
-    """Weights and strides of a volume as tuples, without the last stride, which is 1.
-
-    From arrays they would be read again after every store, which might have changed them. Other numbers of
-    axes get some of theirs, and do not use them.
-    """
-    n_axes = len(strides)
-    return (weights[0], weights[n_axes // 2], weights[n_axes - 1]), (strides[0], strides[n_axes // 2])
+def _as_tuple(weights: Any, strides: Any) -> Any:
+    """Return weights as a tuple: from an array they would be read again after every store."""
+    values = one_per_axis(weights[0], strides)
+    for axis in range(1, len(strides)):
+        values = tuple_setitem(values, axis, weights[axis])
+    return values
 
 
 @inlined_kernel
 def _primal_span(arrays: Any, weights: Any, strides: Any, first: int, last: int, steps: Any) -> None:
     y, v, bar, dual = arrays
     scalars = steps[1], steps[2], steps[3], steps[4], steps[5]
-    is_volume = len(strides) == 3
-    three_weights, two_strides = _in_registers(weights, strides)
+    own_weights = _as_tuple(weights, strides)
     for i in range(first, last, LANE_BYTES // y.itemsize):
-        z = (
-            _residual_3d(y, dual, three_weights, two_strides, i)
-            if is_volume
-            else _residual(y, dual, weights, strides, i)
-        )
-        primal_step(v, bar, i, z, scalars)
-
-
-@inlined_kernel
-def _moved(bar: Any, row: Any, edge_bits: Any, weight: float, stride: int, bit: int, i: int) -> Any:
-    """``dual + sigma A bar`` along one axis, zero where there is no edge."""
-    return keep_where(
-        load(row, i) + splat(weight) * (load(bar, i + stride) - load(bar, i)), edge_bits, i, bit
-    )
-
-
-@inlined_kernel
-def _dual_span_3d(
-    arrays: Any, edge_bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any
-) -> None:
-    """Do the isotropic dual step on a volume."""
-    _y, _v, bar, dual = arrays
-    one, rho, pace, reach = steps[0], steps[1], steps[2], steps[3]
-    a, b, c = dual[0], dual[1], dual[2]
-    three_weights, two_strides = _in_registers(weights, strides)
-    for i in range(first, last, LANE_BYTES // bar.itemsize):
-        p = _moved(bar, a, edge_bits, three_weights[0], two_strides[0], 1, i)
-        q = _moved(bar, b, edge_bits, three_weights[1], two_strides[1], 2, i)
-        r = _moved(bar, c, edge_bits, three_weights[2], 1, 4, i)
-        factor = splat(pace) * into_ball(p * p + q * q + r * r, reach, one)
-        keep = splat(one - rho)
-        store(a, i, keep * load(a, i) + factor * p)
-        store(b, i, keep * load(b, i) + factor * q)
-        store(c, i, keep * load(c, i) + factor * r)
+        primal_step(v, bar, i, _residual(y, dual, own_weights, strides, i), scalars)
 
 
 @inlined_kernel
 def _dual_span(
-    arrays: Any, bits: Any, weights: Any, strides: Any, first: int, last: int, steps: Any, isotropic: bool
+    arrays: Any,
+    edge_bits: Any,
+    weights: Any,
+    strides: Any,
+    first: int,
+    last: int,
+    steps: Any,
+    isotropic: bool,
 ) -> None:
-    """Do the dual step on any number of axes."""
     _y, _v, bar, dual = arrays
     one, rho, pace, reach = steps[0], steps[1], steps[2], steps[3]
+    own_weights = _as_tuple(weights, strides)
     for i in range(first, last, LANE_BYTES // bar.itemsize):
-        factor = splat(pace)
-        if isotropic:
-            squares = splat(one - one)
-            for axis in range(len(strides)):
-                moved = _moved(bar, dual[axis], bits, weights[axis], strides[axis], 1 << axis, i)
-                squares = squares + moved * moved
-            factor = splat(pace) * into_ball(squares, reach, one)
+        squares = splat(one - one)
+        moved = one_per_axis(squares, strides)
         for axis in range(len(strides)):
-            row = dual[axis]
-            moved = _moved(bar, row, bits, weights[axis], strides[axis], 1 << axis, i)
+            step = splat(own_weights[axis]) * (load(bar, i + strides[axis]) - load(bar, i))
+            # zero where there is no edge
+            target = keep_where(load(dual[axis], i) + step, edge_bits, i, 1 << axis)
+            moved = tuple_setitem(moved, axis, target)
+            squares = squares + target * target
+        factor = splat(pace) * into_ball(squares, reach, one)
+        for axis in range(len(strides)):
             if not isotropic:
-                factor = splat(pace) * into_ball(moved * moved, reach, one)
-            store(row, i, splat(one - rho) * load(row, i) + factor * moved)
+                factor = splat(pace) * into_ball(moved[axis] * moved[axis], reach, one)
+            row = dual[axis]
+            store(row, i, splat(one - rho) * load(row, i) + factor * moved[axis])
 
 
 @shared_kernel
-def _sweep(number: int, n_threads: int, work: Any, weights: Any, steps: Any, n_iter: int) -> None:
+def _sweep(
+    number: int, n_threads: int, work: Any, strides: Any, weights: Any, steps: Any, n_iter: int
+) -> None:
     """Do `n_iter` primal-dual iterations on the slabs of a thread.
 
     Its first mark counts the primal steps of its first slab, its second mark the dual steps of its last one.
     The primal step of the first slab needs the dual variable of the slab before, and changes what the dual
     step of that slab reads; the dual step of the last slab stands to the slab behind it in the same way.
     """
-    state, (edge_bits, strides, isotropic), (start, stop, slab_ptr), bounds, marks = work
+    state, (edge_bits, _, isotropic), (start, stop, slab_ptr), bounds, marks = work
     first, last = bounds[number], bounds[number + 1]
     pull_weights, step_weights = weights
     primal_steps, dual_steps = steps
-    is_volume = len(strides) == 3
     for iteration in range(1, n_iter + 1):
         if number > 0:
             wait_for(marks, 2 * number - 1, iteration - 1)
@@ -174,9 +146,7 @@ def _sweep(number: int, n_threads: int, work: Any, weights: Any, steps: Any, n_i
             for s in range(slab_ptr[slab - 1], slab_ptr[slab]):
                 begin, end = start[s], stop[s]
                 # with a constant, a loop does not check it at every cell
-                if isotropic and is_volume:
-                    _dual_span_3d(state, edge_bits, step_weights, strides, begin, end, dual_steps)
-                elif isotropic:
+                if isotropic:
                     _dual_span(state, edge_bits, step_weights, strides, begin, end, dual_steps, True)
                 else:
                     _dual_span(state, edge_bits, step_weights, strides, begin, end, dual_steps, False)
@@ -314,7 +284,9 @@ class GridWorkspace(PlacedWorkspace):
         """Do `n_iter` primal-dual iterations on the active chunks."""
         step_weights = (steps.sigma * self._layout.axis_weights).astype(self.dtype)
         weights = self._pull_weights(self.dtype), step_weights
-        self._on_slabs(self._active, _sweep, weights, self._step_scalars(steps), n_iter)
+        # a tuple, so that the compiler unrolls the loops over the axes
+        strides = tuple(self._layout.strides.tolist())
+        self._on_slabs(self._active, _sweep, strides, weights, self._step_scalars(steps), n_iter)
 
     def _smooth(self) -> tuple[float, ...]:
         """Compute w and its shares, and find the active chunks."""

@@ -165,6 +165,16 @@ def splat(typing_context: Any, scalar: Any) -> Any:
     return lanes(scalar), codegen
 
 
+@intrinsic
+def one_per_axis(typing_context: Any, value: Any, strides: Any) -> Any:
+    """Return a tuple of the same value for every axis of a grid."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.make_tuple(builder, signature.return_type, [arguments[0]] * strides.count)
+
+    return types.UniTuple(value, strides.count)(value, strides), codegen
+
+
 def _binary(name: str) -> Any:
     @intrinsic
     def function(typing_context: Any, a: Any, b: Any) -> Any:
