@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -46,14 +47,16 @@ class ChunkWarning(UserWarning):
     """
 
 
+@dataclass(frozen=True, eq=False)
 class _Block:
     """Tasks that make one block of X on a worker, and that no other block needs.
 
     Were they tasks of their own, the scheduler could decide to move their result.
     """
 
-    def __init__(self, graph: Graph, key: Any, inputs: Sequence[Any]) -> None:
-        self.graph, self.key, self.inputs = graph, key, list(inputs)
+    graph: Graph
+    key: Any  # of the block
+    inputs: Sequence[Any]  # keys of what the tasks need
 
     def __call__(self, *values: Any) -> Array:
         if not self.graph:
