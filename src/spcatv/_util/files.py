@@ -122,7 +122,7 @@ def atomic_folder(
     target: str | os.PathLike[str],
     error: type[Exception],
     *,
-    objection: Callable[[Path], str | None] | None = None,
+    objection: Callable[[Path], str | None] = lambda _: "is not empty",
 ) -> Iterator[Path]:
     """Write a folder so that a crash leaves the old folder or the new one, never half of one.
 
@@ -135,7 +135,7 @@ def atomic_folder(
         The folder. Its parents are created.
     error : type of exception
         Raised if the target cannot be locked, written or replaced. Errors of the body are left alone.
-    objection : callable, default=None
+    objection : callable
         Called with a target that is not empty; returns why it must not be replaced, such as "is not a model",
         or None. By default no such target is replaced.
     """
@@ -190,7 +190,7 @@ def _check_replaceable(
     target: str | os.PathLike[str],
     place: Path,
     error: type[Exception],
-    objection: Callable[[Path], str | None] | None,
+    objection: Callable[[Path], str | None],
 ) -> None:
     if Path.cwd().is_relative_to(place):
         raise error(f"{target} is or contains the current folder; name a folder inside it")
@@ -198,10 +198,9 @@ def _check_replaceable(
         return
     if not place.is_dir():
         raise error(f"{target} is a file; a folder is needed")
-    if any(place.iterdir()):
-        reason = "is not empty" if objection is None else objection(place)
-        if reason is not None:
-            raise error(f"{target} {reason}; it is left unchanged: choose another folder")
+    reason = objection(place) if any(place.iterdir()) else None
+    if reason is not None:
+        raise error(f"{target} {reason}; it is left unchanged: choose another folder")
 
 
 def _put_in_place(temporary: Path, place: Path, previous: Path) -> None:
