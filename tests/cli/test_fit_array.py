@@ -44,7 +44,7 @@ def test_same_as_the_library(array, tmp_path, done, usual_splits, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "n_samples", "reason"),
     [
-        ((), 9, "random halves of 9 samples say little"),
+        ((), 9, "random halves of 9 samples are too small"),
         (("--n-splits", "3"), 3, "halves need at least 2 samples or groups each, but there are 3"),
         ((), 16, "the data are large (16 x 120)"),
     ],

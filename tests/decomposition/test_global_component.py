@@ -43,7 +43,7 @@ def test_a_global_component_is_named():
     assert first.global_remark(1) == (
         "Component 1 is global: 100 % of the features vary with it in the same direction, and its scores "
         f"follow the mean of each sample (r = {first.global_correlation:.2f}). "
-        'global_signal="regress" takes that mean out.'
+        'global_signal="regress" removes this mean.'
     )
     assert not second.is_global
     assert second.global_remark(2) == ""

@@ -76,7 +76,7 @@ def test_without_a_listener_it_goes_to_the_standard_error(loaded, capsys):
     with event.install_listener("numba:compile", announcer):
         module.double(1.0)
         module.triple(1.0)
-    assert capsys.readouterr() == ("", f"spcatv: {SAID}\n")
+    assert capsys.readouterr() == ("", f"spca-tv: note: {SAID}\n")
 
 
 def test_the_clock_stands_still_while_kernels_are_compiled(monkeypatch):

@@ -35,7 +35,7 @@ def test_sorted_samples_are_warned_about_with_both_remedies():
     (said,) = complaints(SPCATVCV(2, **QUICK), X)
     assert "scores of principal component 2 differ between the 5 folds" in said
     assert "cv=KFold(5, shuffle=True, random_state=0)" in said
-    assert "cv=KFold(5) says so" in said
+    assert "confirm them with cv=KFold(5)" in said
     (said,) = complaints(SPCATVCV(2, cv=4, **QUICK), X)
     assert "KFold(4)" in said
 

@@ -150,7 +150,7 @@ def config_text(
     (None for an array). `name` is the name of the file, for its header.
     """
     lines = [
-        f"# The options of this run of spca-tv {__version__}; those that are missing were left to the data.",
+        f"# The options of this run of spca-tv {__version__}; options that are missing were not given.",
         "# To repeat it:",
         f"#     spca-tv {options.command} --config {name} --output ANOTHER_FOLDER",
     ]

@@ -86,7 +86,7 @@ def read_fields(options: Options, samples: Sequence[SampleFiles]) -> FieldSample
         )
     return FieldSamples(
         matrix=field.matrix,
-        names=numbered(files[0] if len(files) == 1 else array.name, len(field.matrix)),
+        names=_names(files, array, columns, len(field.matrix)),
         structure=field.structure,
         dtype=options.dtype,
         columns=columns,
@@ -106,8 +106,17 @@ def score_fields(
     with input_errors(ValueError, TypeError):
         scores = model.transform(array)
     values = np.asarray(scores.transpose(*dim, "component")).reshape(-1, scores.sizes["component"])
-    names = numbered(files[0] if len(files) == 1 else array.name, len(values))
-    return names, values, sample_columns(array, dim)
+    columns = sample_columns(array, dim)
+    return _names(files, array, columns, len(values)), values, columns
+
+
+def _names(
+    files: Sequence[Path], array: Any, columns: dict[str, list[str]], n_samples: int
+) -> tuple[str, ...]:
+    """Return names such as "sst.nc[1997-12-01]", with numbers where samples have no coordinates."""
+    source = files[0] if len(files) == 1 else array.name
+    named = tuple(f"{source}[{', '.join(row)}]" for row in zip(*columns.values(), strict=True))
+    return named or numbered(source, n_samples)
 
 
 def open_fields(files: Sequence[Path], variable: str | None, dim: Sequence[str]) -> Any:

@@ -103,15 +103,20 @@ def number(text: str, hint: str = "") -> float:
 
 def share(text: str, hint: str = "") -> float:
     """Return a share of zeros, at least 0 and below 1."""
-    value = number(text, hint)
-    if not 0 <= value < 1:
-        meant = f"; did you mean {value / 100:g}?" if 1 < value < 100 else ""
+    in_percent = text.endswith("%")
+    value = number(text.removesuffix("%"), hint)
+    if in_percent or not 0 <= value < 1:
+        meant = f"; did you mean {value / 100:g}?" if 0 <= value < 100 and (in_percent or value > 1) else ""
         raise ArgumentTypeError(f"must be at least 0 and below 1, got {text}{meant}")
     return value
 
 
 def shares(text: str, hint: str = "") -> float | tuple[float, ...]:
     """Return one share of zeros, or with commas one per component."""
+    if re.fullmatch(r"0,[1-9]\d*", text):
+        raise ArgumentTypeError(
+            f"must be at least 0 and below 1, got {text}; did you mean {text.replace(',', '.')}?"
+        )
     values = tuple(share(word.strip(), hint) for word in text.split(","))
     return values if len(values) > 1 else values[0]
 

@@ -258,7 +258,7 @@ def _objection(samples: SampleSet, groups: Any) -> str:
     n_groups = n_samples if groups is None else len(set(groups))
     if n_samples < LEAST_SAMPLES or n_groups < LEAST_GROUPS:
         few = f"{n_samples} samples" if n_samples < LEAST_SAMPLES else f"{n_groups} groups of samples"
-        return f"random halves of {few} say little (--n-splits N compares them all the same)"
+        return f"random halves of {few} are too small (--n-splits N compares them anyway)"
     if n_samples * n_features > MOST_VALUES:
         return (
             f"the data are large ({n_samples:,} x {n_features:,}), and every split into random halves takes "

@@ -102,13 +102,20 @@ def _groups_text(samples: SampleSet, groups: Groups) -> list[str]:
     ]
 
 
+def _span(values: Any) -> str:
+    """Return the smallest and the largest value of a parameter: "0.1 to 0.95"."""
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
 def _choice_text(search: SPCATVCV) -> str:
     """Return the chosen setting and the reason, in two lines."""
     best, results = search.best_index_, search.cv_results_
     explained = 100 * results["mean_test_explained"][best]
     above = 100 * (results["mean_test_error"][best] / np.nanmin(results["mean_test_error"]) - 1)
     n_settings, chosen = len(results["params"]), setting_text(search.best_params_)
-    compared = f"Compared {n_settings} settings on {search.n_splits_} folds, chosen: {chosen}"
+    grid = ", ".join(f"{name} {_span(results[f'param_{name}'])}" for name in search.best_params_)
+    compared = f"Compared {n_settings} settings ({grid}) on {search.n_splits_} folds, chosen: {chosen}"
     if n_settings == 1:
         compared = f"One setting, {chosen}, on {search.n_splits_} folds: there was nothing to choose from"
     return (

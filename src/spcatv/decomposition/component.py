@@ -179,7 +179,7 @@ class ComponentDiagnostics:
             f"Component {number} is global: {100 * self.same_sign:.0f} % of the features vary with "
             "it in the same direction, and its scores follow the mean of each sample "
             f"(r = {self.global_correlation:.2f}). "
-            'global_signal="regress" takes that mean out.'
+            'global_signal="regress" removes this mean.'
         )
 
 
@@ -238,4 +238,5 @@ def unit_loading(v: FloatArray, out: FloatArray | None = None) -> FloatArray:
     length = float(np.linalg.norm(v)) or 1.0
     top, bottom = int(v.argmax()), int(v.argmin())
     rises = (float(v[top]), -top) >= (-float(v[bottom]), -bottom)
-    return np.divide(v, length if rises else -length, out=out)
+    unit = np.divide(v, length if rises else -length, out=out)
+    return np.add(unit, 0.0, out=unit)  # -0 becomes 0

@@ -50,8 +50,9 @@ def check_parameters(estimator: Any) -> None:
     for share in _per_component("sparsity", estimator.sparsity, n_components):
         _check_number("sparsity", share)
         if not 0 <= share < 1:
+            meant = f"; did you mean {share / 100:g}?" if 1 < share < 100 else ""
             raise ValueError(
-                f"sparsity is a share of zeros, at least 0 and below 1; got {estimator.sparsity!r}"
+                f"sparsity is a share of zeros, at least 0 and below 1; got {estimator.sparsity!r}{meant}"
             )
     for name in ("smoothness", "l1_ratio", "tv_ratio"):
         _check_number(name, getattr(estimator, name), negative=False)

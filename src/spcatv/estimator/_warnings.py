@@ -192,7 +192,7 @@ def _empty(estimator: Any) -> str:
     n_components, empty = len(estimator.diagnostics_), [str(k + 1) for k in empty_components(estimator)]
     if not empty:
         return ""
-    what = f"{len(empty)} of {n_components} components are empty (number {', '.join(empty)}): "
+    what = f"{len(empty)} of {n_components} components are empty (number {some_of(empty)}): "
     n_nonempty = n_components - len(empty)
     if n_nonempty > 0 and estimator.explained_variance_ratio_.sum() >= 1 - UNEXPLAINED:
         explain = "1 component explains" if n_nonempty == 1 else f"{n_nonempty} components explain"

@@ -40,7 +40,7 @@ class Announcer(event.Listener):
         how_often = "in every process" if kernel.stats.cache_path is None else "once per installation"
         text = f"compiling kernels for data like these: up to half a minute, {how_often}"
         if current_listener() is SILENT:
-            print(f"spcatv: {text}", file=sys.stderr, flush=True)
+            print(f"spca-tv: note: {text}", file=sys.stderr, flush=True)
         else:
             current_listener().hear(Message(text))
 

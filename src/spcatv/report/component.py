@@ -245,6 +245,8 @@ def _scores(inputs: ReportInputs, k: int) -> Chart | None:
         f"{len(values)} samples. Highest: {fmt.file_names(names[high])} ({fmt.number(values[high])}); "
         f"lowest: {fmt.file_names(names[low])} ({fmt.number(values[low])})."
     )
+    if variable is not None and (missing := int(np.isnan(variable.values).sum())):
+        caption += f" Not drawn: {missing} without {variable.name}."
     if (found := outweighing(values)) is not None:
         top, share = found
         name = fmt.file_names(names[top])

@@ -55,11 +55,20 @@ def figure_style() -> Iterator[None]:
         yield
 
 
+class NotebookFigure(Figure):
+    """Figure that a notebook shows at the end of a cell, also if pyplot was never imported."""
+
+    def _repr_png_(self) -> bytes:
+        stream = io.BytesIO()
+        self.savefig(stream, format="png", dpi=RC["figure.dpi"])
+        return stream.getvalue()
+
+
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
     """Yield an empty figure in the common style, size in inches, without registering it with pyplot."""
     with figure_style():
-        yield Figure(figsize=(width, height), layout="constrained")
+        yield NotebookFigure(figsize=(width, height), layout="constrained")
 
 
 def line_style(number: int, **changes: Any) -> dict[str, Any]:

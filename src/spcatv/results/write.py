@@ -171,8 +171,8 @@ def write_readme(folder: Path) -> None:
         "# Structured sparse principal components",
         f"Made by {files.GENERATOR} {__version__}.",
         "\n".join(lines),
-        "The `.json` beside a file says what it holds. `spca-tv report` on this folder makes a page of all "
-        f"of it, `{files.REPORT}`.",
+        "The `.json` beside a file describes it. `spca-tv report` writes a page about this folder, "
+        f"`{files.REPORT}`.",
     ]
     write_text(folder / files.README, "\n\n".join(about) + "\n")
 

@@ -126,7 +126,7 @@ def warn_of_order(scores: FloatArray, folds: list[Fold]) -> None:
         f"differ between the {n_folds} folds, which are consecutive parts of the samples (p = "
         f"{min(found):.0e}). If the samples are sorted, such as by age or site, no fold is like the others: "
         f"shuffle them with cv=KFold({n_folds}, shuffle=True, random_state=0). If they are a "
-        f"time series, this is right, and cv=KFold({n_folds}) says so.",
+        f"time series, keep consecutive folds: confirm them with cv=KFold({n_folds}).",
         SampleOrderWarning,
     )
 

@@ -170,7 +170,7 @@ transform_method, init, dtype, memory_limit, device, random_state
     >>> scores.shape, search.inverse_transform(scores).shape, search.score(X) < 0
     ((5, 1), (5, 60), True)
     >>> search.choice_reason_
-    'sparsest setting, as smooth as the one with the lowest error, that explains about as much; mean Dice \
+    'sparsest setting that explains about as much as the best one of the same smoothness; mean Dice \
 index over folds 1.00'
     """
 

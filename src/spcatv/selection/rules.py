@@ -188,7 +188,7 @@ def highest_stability(table: SelectionTable, among: BoolArray | None = None) -> 
 NAMED: dict[str, tuple[Callable[[SelectionTable], int], str]] = {
     "one_se": (
         one_standard_error,
-        "sparsest setting, as smooth as the one with the lowest error, that explains about as much",
+        "sparsest setting that explains about as much as the best one of the same smoothness",
     ),
     "error": (lowest_error, "lowest held-out error"),
     "stability": (highest_stability, "most stable setting"),

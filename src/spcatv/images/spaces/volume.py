@@ -229,7 +229,7 @@ def _mask_labels(
     how = difference(opened, first.shape, first.affine)
     if how is not None:
         raise ImageError(
-            f"{opened.name}: the mask does not fit the images: it {how} as {first.name}; "
+            f"{opened.name}: the mask does not fit the image {first.name}: it {how}; "
             "resample=True resamples the images to the grid of the mask"
         )
     (values,) = opened.frames()
@@ -363,11 +363,15 @@ def difference(volume: Volume, shape: tuple[int, ...], affine: FloatArray) -> st
     mine, other = voxel_sizes(volume.affine), voxel_sizes(affine)
     if distance <= SAME_PLACE * float(other.min()):
         return None
-    origin = f"origin {_list(volume.affine[:3, 3])} instead of {_list(affine[:3, 3])} mm"
-    sizes = f"voxels of {_times(mine)} instead of {_times(other)} mm"
-    what = "another orientation" if np.allclose(mine, other, rtol=1e-3) else sizes
-    what = "" if np.allclose(volume.affine[:3, :3], affine[:3, :3], atol=1e-3) else f"{what}, "
-    return f"has another affine ({what}{origin}; voxels lie up to {distance:.3g} mm apart)"
+    found = []
+    if not np.allclose(mine, other, rtol=1e-3):
+        found.append(f"voxels of {_times(mine)} instead of {_times(other)} mm")
+    elif not np.allclose(volume.affine[:3, :3], affine[:3, :3], atol=1e-3):
+        found.append("another orientation")
+    if not np.allclose(volume.affine[:3, 3], affine[:3, 3], atol=1e-3):
+        found.append(f"origin {_list(volume.affine[:3, 3])} instead of {_list(affine[:3, 3])} mm")
+    found.append(f"voxels lie up to {distance:.3g} mm apart")
+    return f"has another affine ({', '.join(found)})"
 
 
 def _times(numbers: Sequence[Any] | FloatArray) -> str:
