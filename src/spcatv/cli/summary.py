@@ -46,10 +46,10 @@ def summary_text(outcome: Outcome, metrics: Sequence[Mapping[str, Any]], folder:
 
 
 def components_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of components; an empty one has neither zeros nor a certificate."""
+    """Return the table of components, 80 columns wide; an empty one has neither zeros nor a certificate."""
     header = (
-        *("component", "variance", "zeros", "wanted", "smoothness", "clusters", "alternations"),
-        *("relative gap", "converged", "seconds"),
+        *("component", "variance", "zeros", "wanted", "smoothness", "regions", "alternations"),
+        *("gap", "converged"),
     )
     rows = []
     for record in records:
@@ -66,10 +66,9 @@ def components_table(records: Sequence[Mapping[str, Any]]) -> str:
                 str(record["n_alternations"]),
                 "-" if is_empty else f"{record['relative_gap']:.1e}",
                 "empty" if is_empty else "yes" if record["converged"] else "NO",
-                f"{record['seconds']:.2f}",
             )
         )
-    left_out = "clusters" if "n_clusters" not in records[0] else "alternations"
+    left_out = "regions" if "n_clusters" not in records[0] else "alternations"
     kept = [place for place, name in enumerate(header) if name != left_out]
     return aligned([header[k] for k in kept], [[row[k] for k in kept] for row in rows])
 

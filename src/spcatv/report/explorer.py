@@ -35,7 +35,7 @@ MEASURES = {
     ),
     "explained": (
         "Explained share",
-        "The same for the samples of the fit. Its excess over the held-out share is fitted to chance.",
+        "The same for the samples of the fit: higher, because a fit also follows their noise.",
     ),
     "agreement": (
         "Agreement of halves",
