@@ -125,6 +125,7 @@ def test_a_rule_for_the_mask_is_no_path(tmp_path):
         ("shape = [0]", "shape must be an integer >= 1, got '0'"),
         ("surface = ['lh']", "surface must hold 2 values, got 1"),
         ("images = [3]", "images must hold paths, or pairs of a left and a right path, got [3]"),
+        ("images = 3", "images must hold paths, or pairs of a left and a right path, got 3"),
         ("images = []", "images must hold paths, or pairs of a left and a right path, got []"),
         ("mask = ''", "mask must be a path, got ''"),
         ("mask = {a = 1}", "mask must be a text, a number, true or false, or a list of these"),

@@ -114,8 +114,8 @@ def read_config(file: Path, table: OptionTable, command: str) -> dict[str, Any]:
 
 
 def _images(value: Any) -> list[str | tuple[str, ...]]:
-    listed = [value] if isinstance(value, str) else value
-    pairs = [tuple(item) if isinstance(item, list) else (item,) for item in listed or ()]
+    listed = value if isinstance(value, list) else [value]
+    pairs = [tuple(item) if isinstance(item, list) else (item,) for item in listed]
     if not pairs or not all(len(pair) in (1, 2) and all(isinstance(s, str) for s in pair) for pair in pairs):
         wanted = "paths, or pairs of a left and a right path"
         raise argparse.ArgumentTypeError(f"must hold {wanted}, got {value!r}")

@@ -32,6 +32,7 @@ _OTHER_WAYS = {
     r"surface=\{'left': \.\.\.\}": "--surface lh.pial -",
     r"surface=\{'right': \.\.\.\}": "--surface - rh.pial",
     "surface='fsaverage5'": "--template fsaverage5",
+    "number of splits n_splits=": "number of folds --cv ",  # a message of scikit-learn
 }
 
 

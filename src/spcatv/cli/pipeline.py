@@ -13,7 +13,7 @@ import numpy as np
 
 from spcatv._util.matching import match_rows
 from spcatv._util.parameters import FIT
-from spcatv._util.tables import TABLE_SUFFIXES, read_table
+from spcatv._util.tables import TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.app import ARRAY, FIELDS, IMAGES
 from spcatv.cli.arrays import read_array
 from spcatv.cli.config import Options, OptionTable, config_text, effective_options, refuse, replaced
@@ -22,7 +22,7 @@ from spcatv.cli.explore import write_explorer
 from spcatv.cli.fields import read_fields
 from spcatv.cli.images import IMAGE_DTYPE, read_images
 from spcatv.cli.inputs import SampleFiles, find_bids_images, is_field, participants_of, sample_files
-from spcatv.cli.parser import InputError, TableColumn, input_errors
+from spcatv.cli.parser import InputError, input_errors
 from spcatv.cli.resume import is_finished, kept_work, remove_checkpoint, rerun_hint_on_interrupt
 from spcatv.cli.summary import summary_text
 from spcatv.estimator import SPCATV
@@ -267,8 +267,8 @@ def _objection(samples: SampleSet, groups: Any) -> str:
     return ""
 
 
-def find_groups(options: Options) -> TableColumn | None:
-    """Return the table and the column that `--groups` names; None without groups.
+def find_groups(options: Options) -> Table | None:
+    """Return the table of the column that `--groups` names; None without groups.
 
     If `--groups` names no table, it is the table of confounds, the only positional argument if that is a
     table, or the participants of a BIDS dataset. An InputError says that no table has the column.
@@ -285,7 +285,7 @@ def find_groups(options: Options) -> TableColumn | None:
     tables = [read_table(file) for file in files]
     table = next((table for table in tables if column in table.columns), tables[0])
     table.column(column)  # an error lists the columns
-    return TableColumn(table.file, column)
+    return table
 
 
 def _known_tables(options: Options) -> list[Path]:
@@ -301,8 +301,7 @@ def find_labels(options: Options, samples: SampleSet) -> Groups:
     """Return the groups of the column of `--groups`; without it, samples of one person, or of one file."""
     if options.groups is None:
         return Groups(None if samples.groups is None else np.array(samples.groups))
-    file, column = options.groups
-    table = read_table(file)
+    table, column = options.groups_table, options.groups.name
     match = match_rows(table, samples.names, path_column=options.path_column, wanted=column)
     labels = np.array(table.complete_cells(column, match.rows))
     match.warn_if_guessed()

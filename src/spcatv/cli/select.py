@@ -14,7 +14,7 @@ from typing import Any
 from spcatv._util.devices import check_device
 from spcatv._util.parameters import EXPLORE
 from spcatv.cli.config import Options, replaced
-from spcatv.cli.parser import InputError, input_errors
+from spcatv.cli.parser import InputError, TableColumn, input_errors
 from spcatv.cli.pipeline import (
     Outcome,
     Request,
@@ -73,7 +73,10 @@ def _checked(options: Options) -> Options:
         )
     else:
         options.n_jobs = None  # all workers of the cluster
-    return replaced(options, groups=find_groups(options))
+    options.groups_table = find_groups(options)
+    if options.groups_table is not None:
+        options.groups = TableColumn(options.groups_table.file, options.groups.name)
+    return options
 
 
 def _select(request: Request) -> Outcome:
