@@ -70,3 +70,10 @@ def test_the_section_gives_the_reason():
     assert "against their held-out error" in section.charts[0].alt
     # a grid of alpha has both over alpha
     assert "settings. Chosen: alpha 0.1" in selection_section(Selection(PATH, 0)).charts[0].alt
+
+
+def test_labels_of_close_points_are_joined():
+    """Two settings whose numbers would be drawn over each other share one label."""
+    close = {**TARGETS, "param_sparsity": [0.5, 0.9, 0.5, 0.9], "mean_test_error": [2.0, 1.0, 1.1, 1.11]}
+    close |= {"mean_dice": [0.1, 0.2, 0.9, 0.9]}
+    assert [text.get_text() for text in plot_trade(close).axes[0].texts] == ["0.5, 0.9"]

@@ -90,7 +90,7 @@ def log_axis(axis: Any) -> None:
     set_scale("log")
     axis.set_major_formatter(FuncFormatter(power))
     low, high = sorted(axis.get_view_interval())
-    if high < 30 * low:  # too few powers of ten to read the axis
+    if high < 100 * low:  # too few powers of ten to read the axis
         axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
         axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:  # marks between the powers of ten would have no labels, and take half the time of a report
@@ -382,13 +382,22 @@ def plot_trade(results: Any, *, best_index: int | None = None) -> Figure:
                 axes.plot(error[chosen], dice[chosen], **style, markerfacecolor=face)
             axes.plot([], [], **style, label=label)
         # lines lie close together: every sparsity is written once, above its highest point
+        labels: dict[int, list[str]] = {}
         for value in np.unique(sparsity):
             k = int(np.nanargmax(np.where(sparsity == value, dice, -np.inf)))
-            place: dict[str, Any] = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
-            axes.annotate(f"{value:g}", (error[k], dice[k]), **place, fontsize=8)
+            near = [other for other in labels if _overlap(error, dice, k, other)]
+            labels.setdefault(near[0] if near else k, []).append(f"{value:g}")
+        place: dict[str, Any] = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
+        for k, texts in labels.items():
+            axes.annotate(", ".join(texts), (error[k], dice[k]), **place, fontsize=8)
         if best_index is not None:
             _mark_chosen(axes, error[best_index], dice[best_index])
         axes.set(xlabel="held-out error (lower is better)", ylabel="Dice index over folds (higher is better)")
         axes.margins(0.1, 0.18)
         figure.legend(loc="outside lower left", ncols=2)
     return figure
+
+
+def _overlap(x: FloatArray, y: FloatArray, first: int, second: int) -> bool:
+    """Return whether the labels of two points would overlap."""
+    return all(abs(v[first] - v[second]) < 0.07 * (np.nanmax(v) - np.nanmin(v)) for v in (x, y))
