@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled import inlined_kernel, kernel
 from spcatv.kernels.compiled_workspace import CompiledWorkspace
 from spcatv.kernels.duality_gap import project_groups, structured_shares
@@ -76,8 +75,10 @@ class SparseWorkspace(CompiledWorkspace, CPUWorkspace):
     def __init__(self, structure: Structure, terms: LoadingTerms, dtype: npt.DTypeLike) -> None:
         super().__init__(structure, terms, dtype)
         self._group_ptr = structure.group_ptr
-        self._rows = _csr_parts(structure.matrix, self.dtype)
-        self._columns = _csr_parts(structure.matrix.T.tocsr(), self.dtype)
+        self._rows, self._columns = (
+            (half.indptr, half.indices, half.data.astype(self.dtype, copy=False))
+            for half in (structure.matrix, structure.matrix.T.tocsr())
+        )
         self._y, self._v, self._w, self._bar = np.zeros((4, structure.n_features), dtype=self.dtype)
         self._dual, self._moved = np.zeros((2, structure.n_rows), dtype=self.dtype)
 
@@ -107,9 +108,3 @@ class SparseWorkspace(CompiledWorkspace, CPUWorkspace):
 
     def _pull(self) -> FloatArray:
         return self._terms.coupling * self._structure.adjoint(self._dual.astype(np.float64))
-
-
-def _csr_parts(matrix: sp.csr_array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
-    """Return index arrays as int32 if they fit (half the memory traffic), values in the working dtype."""
-    index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
-    return matrix.indptr.astype(index), matrix.indices.astype(index), matrix.data.astype(dtype)

@@ -348,7 +348,7 @@ def _checked_start(name: str, array: npt.ArrayLike | None, size: int, what: str)
     start = np.array(array, dtype=np.float64)
     if start.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), that is {what}; got shape {start.shape}")
-    bad = int((~np.isfinite(start)).sum())
+    bad = _count_bad(start)
     if bad:
         raise ValueError(f"{name} has {bad} NaN or infinite entries of {size}; all must be finite")
     return start
