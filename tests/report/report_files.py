@@ -4,8 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"  # pictures of pages for people; git ignores it
+AXE = ARTEFACTS / "package" / "axe.min.js"
+needs_axe = pytest.mark.skipif(
+    not AXE.is_file(), reason="axe-core is not here: `make axe` gets it from the npm registry"
+)
 N_SAMPLES = 24
 
 
@@ -58,4 +63,20 @@ def write_stability(folder, components, n_resamples=20):
         selection_frequency=np.where(components != 0, 0.8, 0.1),
         sign_consistency=np.where(components != 0, 0.9, 0.0),
         **{name: 0.7 + 0.2 * rng.random((n_resamples, len(components))) for name in AGREEMENTS},
+    )
+
+
+def load_axe(browser):
+    """Load axe-core into the page, and unfold what is folded, which it would not look at."""
+    browser.evaluate(AXE.read_text(encoding="utf-8") + "; true")
+    browser.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
+
+def violations(browser):
+    """The accessibility errors that axe-core finds in what the page shows now."""
+    return json.loads(
+        browser.evaluate(
+            "axe.run().then(r => JSON.stringify(r.violations.map(v => [v.id, v.help, v.nodes.slice(0, 5)"
+            ".map(n => n.target + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)])))"
+        )
     )

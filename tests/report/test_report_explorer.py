@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from report_files import ARTEFACTS, blobs
+from report_files import blobs, load_axe, needs_axe, violations
 
 from spcatv import SPCATV, SPCATVCV
 from spcatv.metrics import cumulative_explained_variance
@@ -20,7 +20,6 @@ pytestmark = pytest.mark.no_cover  # the lines of the page run in the test of it
 KINDS = ("volume", "surface", "image", "line")
 GRID = {"sparsity": [0.6, 0.8, 0.9], "smoothness": [0.5, 2.0]}
 SMALL = {**GRID, "cv": 2, "n_splits": 1}
-AXE = ARTEFACTS / "package" / "axe.min.js"
 # A promise that is kept when the map of a setting and a component is on show
 SHOWN = """new Promise(done => {
   const page = document.documentElement;
@@ -200,22 +199,16 @@ def test_the_page_states_what_a_search_would_choose(explorers, image):
     assert search.choice_reason_[1:] in text
 
 
+@needs_axe
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser, explorers, kind, scheme):
-    if not AXE.is_file():
-        pytest.skip("axe-core is not here: `make axe` gets it from the npm registry")
     with browser.scheme(scheme):
         browser.open(explorers(kind))
-        browser.evaluate(AXE.read_text(encoding="utf-8") + "; true")
-        browser.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        load_axe(browser)
         for setting in (0, 5):
             browser.click(f'[data-setting="{setting}"]')
-            found = browser.evaluate(
-                "axe.run().then(r => JSON.stringify(r.violations.map(v => [v.id, v.help, v.nodes.slice(0, 5)"
-                ".map(n => n.target + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)])))"
-            )
-            assert json.loads(found) == []
+            assert violations(browser) == []
 
 
 def test_names_are_escaped(explorers):
