@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import nibabel as nib
 import numpy as np
 from nibabel.affines import voxel_sizes
+from nibabel.nifti1 import unit_codes
 
 from spcatv._util.naming import some_of
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
@@ -435,10 +436,9 @@ def _like(image: Any, values: Array, affine: FloatArray) -> nib.Nifti1Image:
 
 def _units(header: nib.Nifti1Header) -> tuple[str, str]:
     """Return the units of length and time; "unknown" for a code that NIfTI does not have."""
-    try:
-        length, time = header.get_xyzt_units()
-    except KeyError:
-        return "unknown", "unknown"
+    both = int(header["xyzt_units"])  # one code may be known and the other not
+    codes = (both & 7, both & 56)
+    length, time = (unit_codes.label[code] if code in unit_codes.code else "unknown" for code in codes)
     return length, time
 
 
