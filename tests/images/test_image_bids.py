@@ -6,7 +6,7 @@ pytest.importorskip("nilearn", reason="images are read with nilearn (extra `imag
 
 from spcatv.images import ImageError, bids_images
 from spcatv.images.bids import describe_images, participants_table
-from spcatv.images.spaces.overlays import by_hemisphere
+from spcatv.images.spaces.overlays import pair_hemispheres
 
 MNI = "MNI152NLin2009cAsym"
 
@@ -67,8 +67,8 @@ def test_people_runs_and_hemispheres_may_differ(fmriprep):
         *("sub-02_task-rest_run-1", "sub-02_task-rest_run-2"),
         *("sub-03_task-rest_run-1", "sub-03_task-rest_run-2"),
     ]
-    pairs = by_hemisphere(bids_images(fmriprep, extension="shape.gii"))
-    assert [len(files) for files in pairs.values()] == [3, 3]
+    pairs = pair_hemispheres(bids_images(fmriprep, extension="shape.gii"))
+    assert [len(pair) for pair in pairs] == [2, 2, 2]
     # two tissues are samples of one space, if both were asked for
     assert len(found(fmriprep, space=MNI, label=["GM", "WM"])) == 6
 

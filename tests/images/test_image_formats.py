@@ -46,8 +46,8 @@ class TextSpace(Space):
         return str(item).endswith(cls.suffixes)
 
     @classmethod
-    def open_images(cls, imgs):
-        return [TextImage(Path(path)) for path in imgs]
+    def open_images(cls, items):
+        return [TextImage(Path(path)) for path in items]
 
     @classmethod
     def find(cls, images, mask, surface, cache):

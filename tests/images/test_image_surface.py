@@ -13,7 +13,7 @@ from nilearn.surface import InMemoryMesh, PolyMesh, SurfaceImage
 
 from spcatv import SPCATV
 from spcatv.images import BadFeatureWarning, ImageError, ImageSPCATV, read_cohort
-from spcatv.images.spaces.overlays import by_hemisphere, hemisphere_of
+from spcatv.images.spaces.overlays import hemisphere_of, pair_hemispheres
 from spcatv.structure import concat, mesh
 
 
@@ -221,13 +221,14 @@ def test_hemispheres_in_names(name, expected):
 
 def test_pairing_by_name():
     names = ["a/lh.area", "b/rh.area", "b/lh.area", "a/rh.area"]
-    assert by_hemisphere(names) == {"left": ["a/lh.area", "b/lh.area"], "right": ["a/rh.area", "b/rh.area"]}
+    pairs = [{"left": "a/lh.area", "right": "a/rh.area"}, {"left": "b/lh.area", "right": "b/rh.area"}]
+    assert pair_hemispheres(names) == pairs
     with pytest.raises(ImageError, match=r"b/rh\.area: there is no file of the left hemisphere for it"):
-        by_hemisphere(["a/lh.area", "a/rh.area", "b/rh.area"])
+        pair_hemispheres(["a/lh.area", "a/rh.area", "b/rh.area"])
     with pytest.raises(ImageError, match=r"lh\.area: given twice"):
-        by_hemisphere(["lh.area", "rh.area", "lh.area"])
+        pair_hemispheres(["lh.area", "rh.area", "lh.area"])
     with pytest.raises(ImageError, match=r"c\.gii: .* hemisphere"):
-        by_hemisphere(["lh.area", "c.gii"])
+        pair_hemispheres(["lh.area", "c.gii"])
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ from spcatv.images.quality import (
     find_bad,
     image_quality,
 )
-from spcatv.images.spaces import listed, space_of, without
+from spcatv.images.spaces import choose_images
 from spcatv.images.spaces.base import Run, Samples, Space, runs_of, sample_names
 
 # Advice if no feature is left after a step of the preprocessing.
@@ -139,10 +139,11 @@ class Preparation:
 
     def open(self, imgs: Any, exclude: str | Sequence[str] = ()) -> Samples:
         """Open new images of the same kind and space, without reading their values."""
-        items = without(listed(imgs), exclude, self.space.as_surface())
-        kind = space_of(items, self.space.as_surface()).kind
-        if kind != self.space.kind:
-            raise ImageError(f"the model was fitted to {self.space.kind} images, these are {kind} images")
+        kind, items = choose_images(imgs, exclude, self.space.as_surface())
+        if kind is not type(self.space):
+            raise ImageError(
+                f"the model was fitted to {self.space.kind} images, these are {kind.kind} images"
+            )
         images = self.space.open_images(items)
         if self.reading.resample:
             images, _ = self.space.resampled(images, self.space.as_mask())
@@ -306,9 +307,8 @@ def read_cohort(
     check_switch("standardize", standardize)
     precision = checked_dtype(dtype)
     storage = Storage.asked(cache, memory_limit, n_components, n_jobs)
-    items = without(listed(imgs), exclude, surface)
     own_mesh = getattr(getattr(mask, "mask_img", None), "mesh", None)  # of a SurfaceMasker
-    kind = space_of(items, own_mesh if surface is None else surface)
+    kind, items = choose_images(imgs, exclude, own_mesh if surface is None else surface)
     if is_masker(mask):
         reading = masker_reading(mask, kind.kind, reading, target_affine)
     images = kind.open_images(items)

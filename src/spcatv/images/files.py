@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -15,6 +15,7 @@ from nibabel.arrayproxy import ArrayProxy
 from nibabel.filebasedimages import ImageFileError
 from nibabel.openers import ImageOpener
 
+from spcatv._util.bids import PAIR
 from spcatv._util.files import open_regular
 from spcatv._util.threads import in_order
 
@@ -129,7 +130,12 @@ def is_path(item: Any) -> bool:
 
 
 def image_name(item: Any, number: int) -> str:
-    """Return the file name of an image if it has one, otherwise its place in the list (from 1)."""
+    """Return the file name of an image if it has one, otherwise its place in the list (from 1).
+
+    The name of overlays by hemisphere is that of both files.
+    """
+    if isinstance(item, Mapping):
+        return PAIR.join(image_name(part, number) for part in item.values())
     if is_path(item):
         return str(item)
     filename = item.get_filename() if hasattr(item, "get_filename") else None

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.bids import PAIR, kept_samples
+from spcatv._util.bids import kept_samples
 from spcatv.images.files import ImageError, image_errors, image_name, is_path
 from spcatv.images.spaces.base import Space
 from spcatv.images.spaces.cifti import CiftiSpace
-from spcatv.images.spaces.overlays import by_hemisphere
 from spcatv.images.spaces.surface import SurfaceSpace
 from spcatv.images.spaces.volume import VolumeSpace
 
@@ -32,7 +31,7 @@ def file_suffixes() -> tuple[str, ...]:
     return tuple(dict.fromkeys(suffix for space in reversed(SPACES) for suffix in space.suffixes))
 
 
-def listed(imgs: Any) -> Any:
+def _listed(imgs: Any) -> Any:
     """Return a pattern or an iterator as a list, a mapping by hemisphere as it is; refuse anything else."""
     if isinstance(imgs, Mapping):
         return imgs
@@ -56,7 +55,7 @@ def listed(imgs: Any) -> Any:
     return items
 
 
-def space_of(imgs: Any, surface: Any) -> type[Space]:
+def _space_of(imgs: Any, surface: Any) -> type[Space]:
     """Return the format of images, which must all have one; `surface` holds the meshes given with them."""
     items = [imgs] if isinstance(imgs, Mapping) else imgs
     spaces = [next(space for space in SPACES if space.recognises(item, surface)) for item in items]
@@ -69,17 +68,17 @@ def space_of(imgs: Any, surface: Any) -> type[Space]:
     return spaces[0]
 
 
-def without(imgs: Any, exclude: str | Sequence[str], surface: Any) -> Any:
-    """Return the images without those that `exclude` names (`spcatv._util.bids`)."""
+def choose_images(imgs: Any, exclude: str | Sequence[str], surface: Any) -> tuple[type[Space], list[Any]]:
+    """Return the format of images and one item per image, without those that `exclude` names.
+
+    `surface` holds the meshes that were given with them, or None (`spcatv._util.bids` about names).
+    """
+    given = _listed(imgs)
+    space = _space_of(given, surface)
+    items = space.list_images(given)
     names = [exclude] if isinstance(exclude, str) else list(exclude)
-    if not names:
-        return imgs
-    # a pair of hemispheres is one image, and only paths name overlays
-    pairs = space_of(imgs, surface) is SurfaceSpace and not any(hasattr(item, "mesh") for item in imgs)
-    columns = by_hemisphere(imgs) if pairs else {"": imgs}
-    rows = list(zip(*columns.values(), strict=True))
-    known = [PAIR.join(image_name(item, number) for item in row) for number, row in enumerate(rows)]
-    with image_errors(ValueError):
-        kept = kept_samples(known, names)
-    chosen = {hemi: [items[number] for number in kept] for hemi, items in columns.items()}
-    return chosen if pairs else chosen[""]
+    if names:
+        known = [image_name(item, number) for number, item in enumerate(items)]
+        with image_errors(ValueError):
+            items = [items[number] for number in kept_samples(known, names)]
+    return space, items

@@ -228,8 +228,13 @@ class Space(ABC):
         """
 
     @classmethod
+    def list_images(cls, imgs: Any) -> list[Any]:
+        """Return one item per image from any form that `spcatv.images.read_cohort` takes."""
+        return list(imgs)
+
+    @classmethod
     @abstractmethod
-    def open_images(cls, imgs: Any) -> Sequence[Any]:
+    def open_images(cls, items: Sequence[Any]) -> Sequence[Any]:
         """Open images of this format and read their headers; leave those as they are that are open already.
 
         An opened image of any format has the attributes `name`, `n_samples`, `files`, `t_r` and `is_series`,

@@ -88,10 +88,10 @@ class CiftiSpace(Space):
         return FILE_NAME.search(str(item)) is not None if is_path(item) else isinstance(item, Cifti2Image)
 
     @classmethod
-    def open_images(cls, imgs: Any) -> list[CiftiFile]:
+    def open_images(cls, items: Any) -> list[CiftiFile]:
         """Open images with any grayordinates."""
         known: KnownAxes = {}
-        return open_each(imgs, lambda item, number: open_cifti(item, number, known))
+        return open_each(items, lambda item, number: open_cifti(item, number, known))
 
     @classmethod
     def find(

@@ -21,7 +21,6 @@ from spcatv.images.files import (
     image_name,
     is_curv,
     is_path,
-    open_each,
     open_gifti,
     open_stream,
     reading,
@@ -100,19 +99,16 @@ class SurfaceOverlays:
         return "_bold." in self.name
 
 
-def open_overlays(imgs: Any) -> list[SurfaceOverlays]:
-    """Open images in any form that `fit` takes, one overlay per hemisphere."""
-    sides = by_hemisphere(imgs)
-    own_mesh = getattr(imgs[0] if isinstance(imgs, (list, tuple)) else imgs, "mesh", None)
-
-    def open_one(items: Sequence[Any], number: int) -> SurfaceOverlays:
-        overlays = {hemi: open_overlay(item, number, hemi) for hemi, item in zip(sides, items, strict=True)}
-        if len({overlay.n_samples for overlay in overlays.values()}) > 1:
-            counts = " and ".join(f"{each.name} holds {each.n_samples}" for each in overlays.values())
-            raise ImageError(f"a pair of overlays must hold equally many samples, but {counts}")
-        return SurfaceOverlays(overlays, own_mesh)
-
-    return open_each(list(zip(*sides.values(), strict=True)), open_one)
+def open_overlays(item: Any, number: int) -> SurfaceOverlays:
+    """Open an image: overlays by hemisphere, or a nilearn SurfaceImage."""
+    parts = item if isinstance(item, Mapping) else getattr(getattr(item, "data", None), "parts", None)
+    if parts is None:
+        raise ImageError(f"image {number + 1}: not a nilearn SurfaceImage but {type(item).__name__}")
+    overlays = {hemi: open_overlay(part, number, hemi) for hemi, part in parts.items()}
+    if len({overlay.n_samples for overlay in overlays.values()}) > 1:
+        counts = " and ".join(f"{each.name} holds {each.n_samples}" for each in overlays.values())
+        raise ImageError(f"a pair of overlays must hold equally many samples, but {counts}")
+    return SurfaceOverlays(overlays, getattr(item, "mesh", None))
 
 
 def open_overlay(item: Any, number: int, hemi: str) -> Overlay:
@@ -196,45 +192,38 @@ def _mark(name: str) -> re.Match[str] | None:
     return next((match for mark in HEMISPHERE_MARKS if (match := mark.match(name))), None)
 
 
-def by_hemisphere(imgs: Any) -> dict[str, list[Any]]:
-    """Return one overlay per image by "left" and "right", or one of them, from any form that `fit` takes."""
+def pair_hemispheres(imgs: Any) -> list[Any]:
+    """Return one item per image from any form that `fit` takes: overlays by hemisphere, or a SurfaceImage."""
     if isinstance(imgs, Mapping):
-        sides = {hemi: _listed(imgs[hemi]) for hemi in HEMISPHERES if imgs.get(hemi) is not None}
-        if not sides or not set(imgs) <= set(HEMISPHERES):
-            raise ImageError(
-                f"overlays are given by the keys 'left' and 'right', got {sorted(map(str, imgs))}"
-            )
-    else:
-        items = _listed(imgs)
-        if all(isinstance(item, (tuple, list)) for item in items):
-            sides = _from_pairs(items)
-        elif all(is_path(item) for item in items):
-            sides = _from_names(items)
-        else:
-            sides = _from_surface_images(items)
-    lengths = {hemi: len(side) for hemi, side in sides.items()}
-    if len(set(lengths.values())) > 1:
+        return _from_mapping(imgs)
+    items = list(imgs)
+    if all(isinstance(item, (tuple, list)) for item in items):
+        return [_from_pair(item, number) for number, item in enumerate(items)]
+    return _from_names(items) if all(is_path(item) for item in items) else items
+
+
+def _from_mapping(imgs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    given = {hemi: imgs[hemi] for hemi in HEMISPHERES if imgs.get(hemi) is not None}
+    if not given or not set(imgs) <= set(HEMISPHERES):
+        raise ImageError(f"overlays are given by the keys 'left' and 'right', got {sorted(map(str, imgs))}")
+    sides = [list(side) if isinstance(side, (list, tuple)) else [side] for side in given.values()]
+    if len({len(side) for side in sides}) > 1:
         raise ImageError(
-            f"{lengths['left']} files of the left hemisphere but {lengths['right']} of the right; every "
-            "image needs one of each"
+            f"{len(sides[0])} files of the left hemisphere but {len(sides[1])} of the right; every image "
+            "needs one of each"
         )
-    return sides
+    return [dict(zip(given, row, strict=True)) for row in zip(*sides, strict=True)]
 
 
-def _listed(imgs: Any) -> list[Any]:
-    return list(imgs) if isinstance(imgs, (list, tuple)) else [imgs]
+def _from_pair(pair: Sequence[Any], number: int) -> dict[str, Any]:
+    if len(pair) != 2:
+        raise ImageError(
+            f"image {number + 1}: a pair (left, right) of overlays is needed, got {len(pair)} items"
+        )
+    return dict(zip(HEMISPHERES, pair, strict=True))
 
 
-def _from_pairs(items: Sequence[Any]) -> dict[str, list[Any]]:
-    for number, item in enumerate(items):
-        if len(item) != 2:
-            raise ImageError(
-                f"image {number + 1}: a pair (left, right) of overlays is needed, got {len(item)} items"
-            )
-    return {hemi: [item[side] for item in items] for side, hemi in enumerate(HEMISPHERES)}
-
-
-def _from_names(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
+def _from_names(paths: Sequence[str | Path]) -> list[dict[str, Any]]:
     """Pair files whose names differ only in the hemisphere, in the order in which they first appear."""
     pairs: dict[str, dict[str, str | Path]] = {}
     for path in paths:
@@ -255,19 +244,4 @@ def _from_names(paths: Sequence[str | Path]) -> dict[str, list[Any]]:
             if hemi not in pair:
                 (lonely,) = pair.values()
                 raise ImageError(f"{lonely}: there is no file of the {hemi} hemisphere for it ({key})")
-    return {hemi: [pair[hemi] for pair in pairs.values()] for hemi in present}
-
-
-def _from_surface_images(items: Sequence[Any]) -> dict[str, list[Any]]:
-    hemispheres: list[str] = []
-    for number, item in enumerate(items):
-        parts = getattr(getattr(item, "data", None), "parts", None)
-        if parts is None:
-            raise ImageError(f"image {number + 1}: not a nilearn SurfaceImage but {type(item).__name__}")
-        hemispheres = hemispheres or list(parts)
-        if list(parts) != hemispheres:
-            raise ImageError(
-                f"image {number + 1}: has the hemispheres {', '.join(parts)}, the first one "
-                f"{', '.join(hemispheres)}"
-            )
-    return {hemi: [item.data.parts[hemi] for item in items] for hemi in hemispheres}
+    return [{hemi: pair[hemi] for hemi in present} for pair in pairs.values()]

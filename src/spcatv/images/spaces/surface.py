@@ -13,7 +13,15 @@ import numpy as np
 
 from spcatv._util.bids import PAIR
 from spcatv._util.types import Array, FloatArray, IntArray
-from spcatv.images.files import GIFTI_NAMES, ImageError, checked_file, is_curv, is_path, reading
+from spcatv.images.files import (
+    GIFTI_NAMES,
+    ImageError,
+    checked_file,
+    is_curv,
+    is_path,
+    open_each,
+    reading,
+)
 from spcatv.images.spaces.base import Samples, Space, VertexSet, checked_labels
 from spcatv.images.spaces.meshes import (
     SurfaceMesh,
@@ -29,6 +37,7 @@ from spcatv.images.spaces.overlays import (
     hemisphere_of,
     open_overlay,
     open_overlays,
+    pair_hemispheres,
 )
 from spcatv.structure import Structure, concat
 
@@ -61,9 +70,14 @@ class SurfaceSpace(Space):
         return surface is not None if name.endswith(EITHER_NAMES) else path.is_file() and is_curv(path)
 
     @classmethod
-    def open_images(cls, imgs: Any) -> list[SurfaceOverlays]:
+    def list_images(cls, imgs: Any) -> list[Any]:
+        """Return one item per image: its overlays by hemisphere, or a SurfaceImage."""
+        return pair_hemispheres(imgs)
+
+    @classmethod
+    def open_images(cls, items: Sequence[Any]) -> list[SurfaceOverlays]:
         """Open overlays, one per hemisphere."""
-        return open_overlays(imgs)
+        return open_each(items, open_overlays)
 
     @classmethod
     def find(

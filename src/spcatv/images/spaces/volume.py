@@ -67,9 +67,9 @@ class VolumeSpace(Space):
         return True
 
     @classmethod
-    def open_images(cls, imgs: Any) -> list[Volume]:
+    def open_images(cls, items: Any) -> list[Volume]:
         """Open images on any grids."""
-        return open_each(imgs, lambda item, number: open_one(item, image_name(item, number)))
+        return open_each(items, lambda item, number: open_one(item, image_name(item, number)))
 
     @classmethod
     def find(
