@@ -27,10 +27,10 @@ from spcatv.cli.parser import (
     number,
     path,
     path_or,
+    plain_text,
     share,
     shares,
     size,
-    words,
 )
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -187,7 +187,7 @@ def _add_select(commands: Commands) -> Parser:
     _add_splits(add, 10)
     add("--explore", bool, "write the page of spca-tv explore, with sliders that show every setting", False)
     add = parser.in_group(RUN)
-    add("--scheduler ADDRESS", words,
+    add("--scheduler ADDRESS", plain_text,
         "fit on all workers of the Dask cluster with this scheduler, such as tcp://host:8786",
         recorded=False)
     _add_run(add)
@@ -205,7 +205,7 @@ def _add_explore(commands: Commands) -> Parser:
     add("--n-splits N", integer(), "splits of the samples into random halves for every setting",
         EXPLORE.n_splits)
     add = parser.in_group(RUN)
-    add("--title TEXT", words, "heading of the page")
+    add("--title TEXT", plain_text, "heading of the page")
     add("--open", bool, "show the page in the web browser", False, recorded=False)
     _add_run(add)
     return parser
@@ -244,18 +244,18 @@ def _add_inputs(parser: Parser) -> None:
     add("--periodic AXIS,...", CommaList(integer(at_least=0)),
         "axes of --array, counted from 0, that close on themselves (longitude, hour of the day)")
     add = parser.in_group(FIELDS)
-    add("--variable NAME", words, "variable to read (default: the only one with samples and places)")
-    add("--dim NAME,...", CommaList(words), "dimensions of the samples (default: time)")
+    add("--variable NAME", plain_text, "variable to read (default: the only one with samples and places)")
+    add("--dim NAME,...", CommaList(plain_text), "dimensions of the samples (default: time)")
     add("--weights", ("coslat",),
         "weight cells by the square root of the cosine of their latitude, so that they count by their area")
     add = parser.in_group(IMAGES)
     add("--surface LH RH", path_or(NO_HEMISPHERE),
         f"meshes (GIFTI, FreeSurfer); {NO_HEMISPHERE} for a hemisphere without data")
     add("--template", ("fsaverage5",), "meshes that nilearn ships, instead of --surface")
-    add("--path-column NAME", words,
+    add("--path-column NAME", plain_text,
         "column of paths in a table (default: path, file, filename or image; left and right for surfaces)")
     add("--confounds TSV", path, "table of confounds to regress out")
-    add("--confounds-columns NAME,...", CommaList(words),
+    add("--confounds-columns NAME,...", CommaList(plain_text),
         "columns of --confounds to use (default: all but ids and paths)")
     add("--standardize", bool, "divide every feature by its standard deviation", False)
     add("--smoothing-fwhm MM", number, "smooth every image with a Gaussian kernel of this width (FWHM)")
@@ -271,7 +271,7 @@ def _add_inputs(parser: Parser) -> None:
     add("--high-pass HZ", number, "remove slower changes from every run, such as 0.01")
     add("--low-pass HZ", number, "remove faster changes from every run, such as 0.1")
     add("--t-r S", number, "seconds between volumes, for the filters (default: as in the files)")
-    add("--run-confounds NAME,...", CommaList(words),
+    add("--run-confounds NAME,...", CommaList(plain_text),
         "confounds to remove from every run, from the table of fMRIPrep beside it: columns, patterns, or "
         "the strategies motion, wm_csf, global_signal and high_pass")
     _add_filters(parser, add)
@@ -281,11 +281,11 @@ def _add_inputs(parser: Parser) -> None:
 
 
 def _add_filters(parser: Parser, add: Add) -> None:
-    add("--exclude NAME", Values(words),
+    add("--exclude NAME", Values(plain_text),
         "images to leave out: files, with or without their folder and ending, or participants (sub-07)")
     add = parser.in_group(BIDS)
     for name, text in BIDS_FILTERS.items():
-        add(f"--{name} LABEL", Values(words), text, recorded=False)
+        add(f"--{name} LABEL", Values(plain_text), text, recorded=False)
 
 
 def _add_number(add: Add) -> None:
@@ -388,10 +388,10 @@ def _add_transform(commands: Commands) -> Parser:
     add = parser.in_group(INPUT)
     add("--array FILE", path, "an array instead of images, one sample per row")
     add("--bids DIR", path, "a BIDS dataset instead of images")
-    add("--variable NAME", words, "variable of NetCDF or Zarr (default: that of the fit)")
-    add("--path-column NAME", words, "column of a table that holds the paths")
+    add("--variable NAME", plain_text, "variable of NetCDF or Zarr (default: that of the fit)")
+    add("--path-column NAME", plain_text, "column of a table that holds the paths")
     add("--confounds TSV", path, "table of the confounds that the model was fitted with")
-    add("--confounds-columns NAME,...", CommaList(words),
+    add("--confounds-columns NAME,...", CommaList(plain_text),
         "columns of --confounds to use (default: those that the model was fitted with)")
     _add_filters(parser, add)
     add("--cache DIR", path, "folder that keeps what was read, as for `spca-tv fit`")
@@ -418,12 +418,12 @@ def _add_report(commands: Commands) -> Parser:
         "the page (default: desc-SPCATV_report.html among the results, or MODEL_report.html beside a model)")
     add("--overwrite", bool, "replace the file if it exists", False)
     add("--title TEXT", str, "heading of the page")
-    add("--groups TSV COLUMN", words, "labels of the samples, which colour the scores")
-    add("--variable TSV COLUMN", words, "numbers to draw the scores against")
+    add("--groups TSV COLUMN", plain_text, "labels of the samples, which colour the scores")
+    add("--variable TSV COLUMN", plain_text, "numbers to draw the scores against")
     add("--atlas ATLAS", Values(path),
         "label images that name regions: NIfTI for voxels; GIFTI or .annot for surfaces, left, right")
     add("--atlas-names FILE", path, "labels of the atlas: table, or XML of FSL")
-    add("--background FILE", words,
+    add("--background FILE", plain_text,
         "picture behind volumes: an image, 'template' (MNI152) or 'mean' (default: the template if the mask "
         "lies in its brain)")
     add("--open", bool, "show the page in the web browser", False)

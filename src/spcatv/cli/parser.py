@@ -121,7 +121,7 @@ def shares(text: str, hint: str = "") -> float | tuple[float, ...]:
     return values if len(values) > 1 else values[0]
 
 
-def words(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return a text that is not empty."""
     if not text.strip():
         raise ArgumentTypeError(f"must be a text that is not empty, got {text!r}")
@@ -170,9 +170,9 @@ class TableColumn(NamedTuple):
 
 def column(text: str) -> TableColumn:
     """Return a column, given as ``file.tsv:column`` or ``column``; names of columns may contain colons."""
-    before, colon, after = words(text).rpartition(":")
+    before, colon, after = plain_text(text).rpartition(":")
     if colon and before.lower().endswith(TABLE_SUFFIXES):
-        return TableColumn(path(before), words(after))
+        return TableColumn(path(before), plain_text(after))
     return TableColumn(None, text)
 
 
