@@ -72,16 +72,8 @@ def _summed(x: FloatArray, shift: float = 0.0) -> FloatArray:
 def _add(a: float, x: FloatArray, b: float, y: FloatArray, out: FloatArray) -> FloatArray:
     """``out = a x + b y``; out may be x."""
     if on_gpu(x):
-        launch(
-            gpu_kernel("add_two", "vectors"),
-            len(x),
-            np.int32(len(x)),
-            np.float64(a),
-            x,
-            np.float64(b),
-            y,
-            out,
-        )
+        arguments = np.int32(len(x)), np.float64(a), x, np.float64(b), y, out
+        launch(gpu_kernel("add_two", "vectors"), len(x), *arguments)
     else:
         run_on_ranges(_add_two, (a, read_only(x), b, read_only(y), out), len(out), cut=SUMMED)
     return out
@@ -109,12 +101,9 @@ def inner_product(x: FloatArray, y: FloatArray) -> float:
 
 def inner_products(rows: FloatArray, x: FloatArray) -> FloatArray:
     """``rows @ x`` for a matrix (K, P) and a vector in float64; a NumPy array, shape (K,)."""
-    n_rows = len(rows)
-    return (
-        summed_over_pieces(None, "inner_products", n_rows, x, np.int32(n_rows), rows)
-        if on_gpu(x)
-        else rows @ x
-    )
+    if not on_gpu(x):
+        return rows @ x
+    return summed_over_pieces(None, "inner_products", len(rows), x, np.int32(len(rows)), rows)
 
 
 def absolute_sum(x: FloatArray) -> float:
