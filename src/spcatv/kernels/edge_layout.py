@@ -71,8 +71,9 @@ def arrange(structure: EdgeStructure) -> Incidence:
     out_ptr, slot = slots(place[structure.tail], n_blocks)
     n_slots = int(out_ptr[-1]) + BLOCK
     target = place[structure.head]
+    owners = np.arange(n_blocks * BLOCK, dtype=np.int32).reshape(n_blocks, BLOCK)
     head = np.zeros(n_slots, dtype=np.int32)
-    _own_places(out_ptr, head)
+    head[:-BLOCK] = np.repeat(owners, np.diff(out_ptr) // BLOCK, axis=0).ravel()
     head[slot] = target
     in_ptr, position = slots(target, n_blocks)
     del target
@@ -141,15 +142,6 @@ def _neighbouring_blocks(structure: EdgeStructure, place: Index, n_blocks: int) 
     half = sp.csr_array((ones, (a, b)), shape=(n_blocks, n_blocks), dtype=bool)
     near = (half + half.T).tocsr()
     return near.indptr.astype(np.int32), near.indices.astype(np.int32)
-
-
-@kernel
-def _own_places(out_ptr: Any, own: Any) -> None:
-    """Fill in the place of every slot's owner; the slots behind the last block stay as they are."""
-    for block in range(len(out_ptr) - 1):
-        for first in range(out_ptr[block], out_ptr[block + 1], BLOCK):
-            for lane in range(BLOCK):
-                own[first + lane] = block * BLOCK + lane
 
 
 @kernel
