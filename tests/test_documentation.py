@@ -15,7 +15,6 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import joblib
 import pytest
@@ -24,7 +23,6 @@ from documentation_links import documentation_pages
 from markdown_blocks import read_blocks
 
 import spcatv
-from spcatv._util.parameters import SEARCH
 from spcatv.cli import main
 from spcatv.cli.app import build_parser
 from spcatv.selection import SPCATVCV, workers
@@ -89,9 +87,6 @@ def own_folder(tmp_path, monkeypatch):
         for name, value in defaults.items():
             assert name in function.__kwdefaults__
             monkeypatch.setitem(function.__kwdefaults__, name, value)
-    # the default values of `SPCATVCV` are not told from values that were given
-    few = {**vars(SEARCH), "sparsity": FEWER_BY_DEFAULT[SPCATVCV.__init__]["sparsity"]}
-    monkeypatch.setattr("spcatv.selection.cv.SEARCH", SimpleNamespace(**few))
     with joblib.parallel_config(backend="threading"):  # processes would take longer to start than to work
         yield tmp_path
 
