@@ -354,7 +354,9 @@ def read_cohort(
         adjustment=Adjustment(standardize, None if table is None else table.values),
         names=names,
         files=tuple(InputFile(str(path), sha) for path, sha in sha256.items()),
-        mask_report=mask_report,
+        mask_report=f"{mask_report}; {dropped.n_dropped:,} {space.noun} dropped"
+        if dropped.n_dropped
+        else mask_report,
         dropped=dropped,
         matched="" if table is None else table.matched,
         quality=quality,
