@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.types import Array, FloatArray
+from spcatv._util.types import Array
 from spcatv._util.warn import warn_user
 
 CIRCLE = 360.0  # degrees
@@ -84,20 +84,6 @@ def is_coordinate(kind: str, name: Any, attributes: Mapping[Any, Any]) -> bool:
     return str(name).lower() in NAMES[kind] and not units.startswith("rad")
 
 
-def circles_covered(degrees: FloatArray) -> float | None:
-    """Return the number of times that equal steps go around the globe; None if the steps differ.
-
-    It is 1 for 0, 30, ..., 330, whose last step leads back to the first cell, and 13/12 for 0, 30, ..., 360.
-    """
-    if len(degrees) < 3:
-        return None
-    steps = np.diff(np.asarray(degrees, dtype=np.float64))
-    step = float(steps.mean())
-    if step == 0 or not np.abs(steps - step).max() <= STEP_TOLERANCE * abs(step):
-        return None
-    return abs(step) * len(degrees) / CIRCLE
-
-
 def periodic_dims(template: Any, periodic: Any) -> tuple[Any, ...]:
     """Return the periodic dimensions of a DataArray: the named ones, or all longitudes ("auto")."""
     dims, coords = template.dims, template.coords
@@ -112,18 +98,23 @@ def periodic_dims(template: Any, periodic: Any) -> tuple[Any, ...]:
 
 
 def _goes_around(name: Any, coordinate: Any) -> bool:
-    """Return whether a coordinate holds longitudes that go around the globe once."""
-    if coordinate.dtype.kind not in "fiu" or not is_coordinate("longitude", name, coordinate.attrs):
+    """Return whether a coordinate holds longitudes that go around the globe once, in equal steps."""
+    is_longitude = is_coordinate("longitude", name, coordinate.attrs)
+    if coordinate.dtype.kind not in "fiu" or not is_longitude or coordinate.size < 3:
         return False
-    circles = circles_covered(coordinate.values)
-    n = coordinate.size
-    if circles is not None and abs(circles - n / (n - 1)) < STEP_TOLERANCE / n:
+    n, steps = coordinate.size, np.diff(coordinate.values.astype(np.float64))
+    step = float(steps.mean())
+    if step == 0 or not np.abs(steps - step).max() <= STEP_TOLERANCE * abs(step):
+        return False
+    # 1 for 0, 30, ..., 330, whose last step leads back to the first cell, and 13/12 for 0, 30, ..., 360
+    circles = abs(step) * n / CIRCLE
+    if abs(circles - n / (n - 1)) < STEP_TOLERANCE / n:
         warn_user(
             f"the last {name} repeats the first ({coordinate.values[[0, -1]]}): its cells count twice, and "
             f"the grid is not periodic; drop one with X.isel({name}=slice(None, -1))",
             RepeatedMeridianWarning,
         )
-    return circles is not None and abs(circles - 1) < STEP_TOLERANCE / n
+    return abs(circles - 1) < STEP_TOLERANCE / n
 
 
 def coslat_weights(template: Any) -> Any:
