@@ -181,10 +181,8 @@ def _content(read: Callable[..., T], file: Path, *others: Any, **options: Any) -
     """Return the content of a file, or raise a ResultsError that names it."""
     try:
         return read(file, *others, **options)
-    except TableError as error:
+    except (TableError, ResultsError) as error:
         raise ResultsError(str(error)) from error
-    except ResultsError:
-        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultsError(f"{file}: {error}; it is damaged, or belongs to another model") from error
 
