@@ -104,6 +104,7 @@ def test_dimensions_of_the_samples(sst, tmp_path, done):
     done("fit", tmp_path / "x.nc", *QUICK, "--dim", "month,member", "--output", tmp_path / "out")
     row = read_tsv(tmp_path / "out" / "desc-SPCATV_mixing.tsv")[1]
     assert (row["month"], row["member"]) == ("1990-01-31", "a")
+    assert row["input"].endswith("x.nc[1990-01-31, a]")
     assert maps(tmp_path / "out").dims == ("component", "lat", "lon")
 
 

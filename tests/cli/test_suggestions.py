@@ -26,6 +26,8 @@ from spcatv.cli.app import build_parser
         ("select a.nii --alphas 1 --output r", "--alphas (did you mean --alpha?)"),
         ("select a.nii --rule one-se --output r", "did you mean one_se? The choices are one_se, error"),
         ("fit a.nii --sparsity 90 --output r", "did you mean 0.9?"),
+        ("fit a.nii --sparsity 90% --output r", "did you mean 0.9?"),
+        ("fit a.nii --sparsity 0,9 --output r", "did you mean 0.9?"),
         # the option that is missing is the mistyped one
         ("transform model a.nii --outptu x.tsv", "--outptu (did you mean --output?)"),
         ("--sparsity 0.9 fit a.nii", "--sparsity (options come after the command)"),

@@ -80,6 +80,7 @@ def assert_readable(figure):
 def test_components_of_every_kind(request, kind):
     figure = plot_components(request.getfixturevalue(kind).model)
     assert_readable(figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # a notebook shows it at the end of a cell
 
 
 @pytest.mark.no_cover
