@@ -26,8 +26,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = build_parser()
     complete_if_asked(parser)
-    arguments = parser.parse_args(argv)
-    arguments.argv = sys.argv[1:] if argv is None else list(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if not words:
+        parser.print_help(sys.stderr)
+        parser.exit(2, "spca-tv: error: the following arguments are required: COMMAND\n")
+    arguments = parser.parse_args(words)
+    arguments.argv = words
     try:
         with _termination_interrupts():
             # imported here: help must not wait for what a command needs to work
