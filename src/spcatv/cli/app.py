@@ -166,7 +166,7 @@ def _add_fit(commands: Commands) -> Parser:
 
 def _add_select(commands: Commands) -> Parser:
     parser = _samples_command(
-        commands, "select", "choose the penalty by cross-validation, and measure stability", SELECT_TEXT,
+        commands, "select", "choose sparsity and smoothness by cross-validation, and measure stability", SELECT_TEXT,
         SELECT_EXAMPLES, ("groups", "rule", "n_jobs"))
     _add_inputs(parser)
     _add_grid(parser.in_group(MODEL), SEARCH.sparsity, SEARCH.smoothness)
@@ -196,7 +196,7 @@ def _add_select(commands: Commands) -> Parser:
 
 def _add_explore(commands: Commands) -> Parser:
     parser = _samples_command(
-        commands, "explore", "see what sparsity and smoothness do to the maps, on a page with sliders",
+        commands, "explore", "write a page that shows the maps for every sparsity and smoothness",
         EXPLORE_TEXT, EXPLORE_EXAMPLES, ("groups", "n_jobs", "open"))
     _add_inputs(parser)
     _add_grid(parser.in_group(MODEL), EXPLORE.sparsity, EXPLORE.smoothness)
@@ -433,7 +433,7 @@ def _add_report(commands: Commands) -> Parser:
 
 def _add_info(commands: Commands) -> Parser:
     parser = commands.add_parser(
-        "info", help="show what a model folder holds",
+        "info", help="show the content of a model folder",
         description="Check a model folder (versions, SHA-256, shapes, finite values) and show its "
                     "parameters, what it was fitted to, and the certificate of every component.")
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
@@ -443,7 +443,7 @@ def _add_info(commands: Commands) -> Parser:
 
 def _add_demo(commands: Commands) -> Parser:
     parser = commands.add_parser(
-        "demo", help="see the method at work on simulated images, volumes and surfaces",
+        "demo", help="run the method on simulated images, volumes and surfaces",
         usage="spca-tv demo [options]",
         description="Three parts. dots: the images of the paper, fitted and drawn beside the truth. volume, "
                     "surface: simulated cohorts on the grey matter of the MNI152 template and on the cortex "
