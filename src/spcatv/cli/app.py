@@ -166,8 +166,8 @@ def _add_fit(commands: Commands) -> Parser:
 
 def _add_select(commands: Commands) -> Parser:
     parser = _samples_command(
-        commands, "select", "choose sparsity and smoothness by cross-validation, and measure stability", SELECT_TEXT,
-        SELECT_EXAMPLES, ("groups", "rule", "n_jobs"))
+        commands, "select", "choose sparsity and smoothness by cross-validation, and measure stability",
+        SELECT_TEXT, SELECT_EXAMPLES, ("groups", "rule", "n_jobs"))
     _add_inputs(parser)
     _add_grid(parser.in_group(MODEL), SEARCH.sparsity, SEARCH.smoothness)
     add = parser.in_group(PENALISED)
