@@ -318,8 +318,7 @@ def read_cohort(
     table = None if confounds is None or per_run is not None else read_confounds(confounds, names)
     if is_masker(mask):
         mask = masker_mask(mask, images, storage.cache)
-    if target_affine is not None:
-        reading = replace(reading, resample=True)
+    reading = replace(reading, resample=reading.resample or target_affine is not None)
     if reading.resample:
         images, mask = kind.resampled(images, mask, target_affine)
     samples, mask_report = kind.find(images, mask, surface, storage.cache)
@@ -343,10 +342,7 @@ def read_cohort(
     if table is not None:
         fit, n_explained = _remove_confounds(matrix, table)
         dropped = replace(dropped, n_explained=n_explained)
-    scale = None
-    if standardize:
-        scale = _feature_spread(matrix.X)[1].astype(precision)
-        matrix.X = _scaled(matrix.X, scale)
+    scale = _standardize(matrix, precision) if standardize else None
     space = matrix.space
     return Cohort(
         X=matrix.X,
@@ -445,12 +441,19 @@ def _feature_spread(X: Any) -> tuple[FloatArray, FloatArray]:
     return found.mean, np.sqrt(found.squared_norms / X.shape[0])
 
 
-def _scaled(X: Any, scale: FloatArray) -> Any:
-    """Divide X by the scale of its features: an array in place, samples on disk when they are read."""
+def _standardize(matrix: FeatureMatrix, dtype: str) -> FloatArray:
+    """Divide features by their standard deviations, and return these.
+
+    An array is overwritten; samples on disk are divided when they are read.
+    """
+    X = matrix.X
+    scale = _feature_spread(X)[1].astype(dtype)
     if isinstance(X, np.ndarray):
         X /= scale
-        return X
-    if isinstance(X, CorrectedData):
-        return replace(X, factor=1.0 / scale)
-    n_samples, n_features = X.shape
-    return CorrectedData(as_data(X), np.zeros((n_samples, 0)), np.zeros((0, n_features)), 1.0 / scale)
+    elif isinstance(X, CorrectedData):
+        matrix.X = replace(X, factor=1.0 / scale)
+    else:
+        n_samples, n_features = X.shape
+        no_confounds = np.zeros((n_samples, 0)), np.zeros((0, n_features))
+        matrix.X = CorrectedData(as_data(X), *no_confounds, 1.0 / scale)
+    return scale
