@@ -59,7 +59,7 @@ class Sums:
     def __init__(self, n_sums: int, n_pieces: int) -> None:
         self._many = n_sums * n_pieces > SENT
         width = min(n_pieces, max(FEWEST_LEFT, n_pieces // PIECES_PER_THREAD)) if self._many else n_pieces
-        self._here, self._sent = _shared((n_sums, width))
+        self._here, self._sent = _pinned((n_sums, width))
         self._sizes = np.int32(n_sums), np.int32(n_pieces), np.int32(width)
         self._kernel = gpu_kernel("add_up", "vectors")
 
@@ -80,8 +80,8 @@ class Sums:
         return total
 
 
-def _shared(shape: tuple[int, int]) -> tuple[FloatArray, Any]:
-    """Return memory of the machine that the GPU writes to, as an array of each."""
+def _pinned(shape: tuple[int, int]) -> tuple[FloatArray, Any]:
+    """Return pinned memory of the machine, which the GPU writes to, as arrays of NumPy and of CuPy."""
     cuda, n_bytes = gpu_module().cuda, 8 * shape[0] * shape[1]
     memory = cuda.alloc_pinned_memory(n_bytes)
     here = np.frombuffer(memory, np.float64, shape[0] * shape[1]).reshape(shape)
