@@ -12,6 +12,7 @@ import hypothesis
 import numpy as np
 import pytest
 from numba.core import event
+from threadpoolctl import threadpool_limits
 
 from spcatv.cli import app, pipeline
 from spcatv.estimator import _fit
@@ -106,10 +107,9 @@ def done_once():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_fit_at_a_time():
-    """Many fits follow each other in one thread, in the same order on every machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spcatv.selection.workers.most_threads", lambda: 1)
+def one_thread():
+    """Use one thread unless a test asks for more: the order is the same everywhere, and no thread waits."""
+    with threadpool_limits(1, user_api="blas"):
         yield
 
 

@@ -60,9 +60,9 @@ FEWER_BY_DEFAULT = {
     SPCATVCV.__init__: {"cv": 2, "sparsity": (0.5, 0.7), "n_alphas": 3},
 }
 FEWER_OPTIONS = {
-    "fit": ("--n-splits", "1"),
-    "explore": ("--n-splits", "1", "--cv", "2"),
-    "select": ("--n-splits", "1", "--n-bootstraps", "2", "--cv", "2"),
+    "fit": ("--n-splits", "1", "--tol", "0.01"),
+    "explore": ("--n-splits", "1", "--cv", "2", "--tol", "0.01"),
+    "select": ("--n-splits", "1", "--n-bootstraps", "2", "--cv", "2", "--tol", "0.01"),
 }
 
 

@@ -64,18 +64,18 @@ def test_the_limit_of_a_fit_is_not_one_of_its_own_threads(monkeypatch, sixteen_c
 
 def test_any_thread_may_limit_blas():
     blas = threads._controller().select(user_api="blas").lib_controllers
-    outside = [library.num_threads for library in blas]
     found = []
 
     def inside():
         with threads.one_blas_thread():
             found.append([library.num_threads for library in blas])
 
-    inside()
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(inside).result()
+    with threadpool_limits(2):
+        inside()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(inside).result()
+        assert [library.num_threads for library in blas] == [2] * len(blas)
     assert found == [[1] * len(blas)] * 2
-    assert [library.num_threads for library in blas] == outside
 
 
 def test_workers_of_joblib(monkeypatch, sixteen_cores):
