@@ -10,9 +10,11 @@ then ``u = X v / ||X v||``, and so on until z is certified for the map of its ow
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from spcatv._util.types import FloatArray
 from spcatv.data import Products
@@ -28,7 +30,8 @@ from spcatv.decomposition.weights import (
     LoadingPenalty,
     SparsityTarget,
 )
-from spcatv.kernels.vectors import counts, inner_product, order_statistic
+from spcatv.kernels.vectors import counts, inner_product, order_statistic, standard_deviation
+from spcatv.problem import as_penalty
 from spcatv.progress import AlternationEnded
 from spcatv.solvers.pdhg import WARM_TAU, CertifiedLoading, WarmSolver
 
@@ -43,6 +46,12 @@ FAINT = 10.0
 LARGEST_MISS = 0.05
 # Test for plateaus once the gap of the smoothed map is below this multiple of its goal.
 NEARLY_SOLVED = 10.0
+# Test for plateaus that put the zeros far from the wanted share from this multiple of the goal on, by the
+# entries within this share of the gap.
+FIRST_LOOK, LOOK_SHARE = 100.0, 0.3
+# Suspect such plateaus from this multiple of the goal on, where the threshold is less than this share of the
+# error of the entries.
+FARTHEST_LOOK, LOST = 1000.0, 0.5
 # Solve every step to `NEARLY_SOLVED` after this number of alternations: inexact steps may hide a plateau.
 INEXACT_STEPS = 30
 
@@ -232,6 +241,7 @@ class _Alternation:
         self._passes, self._target, self._tol, self._solver = passes, target, tol, solver
         self._begin()
         self.n_iter = 0
+        self._suspects = True  # whether plateaus are suspected far from the tolerance
         self._excess = 0.0  # gap after the last step, in units of the gap to reach
 
     def step(self, r: FloatArray) -> _Point | None:
@@ -247,11 +257,12 @@ class _Alternation:
             smoothed = self._smoothed(r, self.smoothness, tol=NEARLY_SOLVED)
         else:
             smoothed = self._smoothed(r, self.smoothness, reduction=STEP_REDUCTION)
-        smoothed = self._less_smooth(r, smoothed)
+        if smoothed.threshold.is_off:
+            smoothed = self._less_smooth(r, smoothed)
         point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
         while point is None and self._can_be_less_smooth(smoothed):
             # the map is so flat that the loading fell on features that do not vary
-            smoothed = self._less_smooth(r, self._lowered(r))
+            smoothed = self._less_smooth(r, smoothed)
             point = self._scored(smoothed, is_exact=not self._passes.has_sketch)
         self._excess = 0.0 if point is None else point.relative_gap / self._tol
         if point is None or point.is_exact or point.relative_gap > self._tol:
@@ -282,34 +293,88 @@ class _Alternation:
         goal = self._tol * self._target.gap_scale(r, problem, self._tol)
         step = self._solver.step(problem, tol * goal, reduction)
         self.n_iter += step.n_iter
-        is_exact, n_zeros = not problem.has_structure, self._target.n_zeros
+        is_exact = not problem.has_structure
         if is_exact:
-            threshold = exact_threshold_at(n_zeros, step.v)
+            threshold = exact_threshold_at(self._target.n_zeros, step.v)
         else:
-            # a plateau shows only in a map that is nearly exact
-            is_near = step.gap <= NEARLY_SOLVED * goal
-            noise = float(np.sqrt(max(step.gap, goal) / step.v.size)) if is_near else 0.0
-            threshold = threshold_at(n_zeros, step.v, noise)
+            threshold = self._threshold(step, goal)
         length = float(np.linalg.norm(r))
         return _Smoothed(step, threshold, smoothness, unit, step.gap / goal, length, is_exact)
 
     def _less_smooth(self, r: FloatArray, smoothed: _Smoothed) -> _Smoothed:
         """Return the map at the largest smoothness at which its zeros are not far from the wanted share.
 
-        That is one of ``smoothness * SMOOTHNESS_FACTOR^k``.
+        That is one of ``smoothness * SMOOTHNESS_FACTOR^k``. Flat maps take far more iterations than others:
+        the search begins where tv is the contrast of the noise, and goes up from there if it can.
         """
-        if smoothed.threshold.is_off and smoothed.relative_gap > NEARLY_SOLVED:  # it may only seem flat
-            smoothed = self._smoothed(r, self.smoothness, tol=NEARLY_SOLVED)
-        while smoothed.threshold.is_off and self._can_be_less_smooth(smoothed):
-            smoothed = self._lowered(r)
-        return smoothed
-
-    def _lowered(self, r: FloatArray) -> _Smoothed:
-        self.smoothness = max(SMOOTHNESS_FACTOR * self.smoothness, self._target.least_smoothness)
-        return self._smoothed(r, self.smoothness, tol=NEARLY_SOLVED)
+        if not self._can_be_less_smooth(smoothed):
+            return smoothed
+        top, lowest = self.smoothness, self._target.least_smoothness
+        most = self._steps_down_to(lowest)
+        # a map that is not nearly exact may only seem flat
+        least = 1 if smoothed.relative_gap <= NEARLY_SOLVED else 0
+        of_noise = max(self._smoothness_of_noise(r, smoothed.step.v), lowest)
+        k = min(max(self._steps_down_to(of_noise), 1), most)
+        found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, tol=NEARLY_SOLVED)
+        if found.threshold.is_off:
+            while found.threshold.is_off and k < most:
+                k += 1
+                found = self._smoothed(r, top * SMOOTHNESS_FACTOR**k, tol=NEARLY_SOLVED)
+        else:
+            while k > least:
+                dual = self._solver.dual()
+                above = self._nearly_smoothed(r, top * SMOOTHNESS_FACTOR ** (k - 1))
+                if above.threshold.is_off:
+                    self._solver.restart_from(found.step.v, dual)
+                    break
+                k, found = k - 1, above
+        self._suspects = k > 0  # once wrong is enough
+        self.smoothness = found.smoothness
+        return found
 
     def _can_be_less_smooth(self, smoothed: _Smoothed) -> bool:
         return not smoothed.is_exact and self.smoothness > self._target.least_smoothness
+
+    def _steps_down_to(self, smoothness: float) -> int:
+        """Return the number of steps that lower the present smoothness to this one or below."""
+        return math.ceil(math.log(smoothness / self.smoothness) / math.log(SMOOTHNESS_FACTOR))
+
+    def _smoothness_of_noise(self, r: FloatArray, z: FloatArray) -> float:
+        """Return the smoothness at which tv is the standard deviation of the noise of a map r (P,).
+
+        It is that of normal noise with the median distance of r to its smoothed map z. A smoothness without a
+        unit stays as it is.
+        """
+        if as_penalty(self._target.penalty).quadratic:
+            return self._target.smoothness
+        noise = float(np.median(np.abs(r - z)) / ndtri(0.75))
+        return noise / standard_deviation(r) if noise > 0 else self._target.smoothness
+
+    def _nearly_smoothed(self, r: FloatArray, smoothness: float) -> _Smoothed:
+        """Return the map r nearly smoothed to the tolerance, unless its zeros are seen to be off before."""
+        for tol in (FIRST_LOOK, NEARLY_SOLVED):
+            smoothed = self._smoothed(r, smoothness, tol=tol)
+            if smoothed.threshold.is_off:
+                break
+        return smoothed
+
+    def _threshold(self, step: CertifiedLoading, goal: float) -> Threshold:
+        """Return the threshold; a plateau shows only in a map that is nearly exact, a large one earlier.
+
+        The goal is the gap to reach.
+        """
+        n_zeros, size = self._target.n_zeros, step.v.size
+        if step.gap <= NEARLY_SOLVED * goal:
+            return threshold_at(n_zeros, step.v, float(np.sqrt(max(step.gap, goal) / size)))
+        if self._suspects and step.gap <= FIRST_LOOK * goal:
+            threshold = threshold_at(n_zeros, step.v, float(np.sqrt(LOOK_SHARE * step.gap / size)))
+            if threshold.is_off:
+                return threshold
+        threshold = threshold_at(n_zeros, step.v, 0.0)
+        is_lost = 0 < threshold.l1 < LOST * np.sqrt(step.gap / size)
+        if self._suspects and is_lost and FIRST_LOOK * goal < step.gap <= FARTHEST_LOOK * goal:
+            return replace(threshold, is_off=True)
+        return threshold
 
     def _scored(self, smoothed: _Smoothed, *, is_exact: bool) -> _Point | None:
         """Return the loading of a smoothed map with its best scores, in all data or in a sketch."""
