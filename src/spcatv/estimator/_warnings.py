@@ -318,9 +318,9 @@ def _warn_of_neighbours(estimator: Any, data: Data, structure: Structure) -> Non
     pairs = [random, *kinds.values()]
     features, places = np.unique(np.concatenate(pairs), return_inverse=True)
     pairs = np.split(places.reshape(-1, 2), np.cumsum([len(own) for own in pairs])[:-1])
-    columns = _unit_columns(data.array[samples[:, None], features].astype(np.float64))
-    columns = _without_shared(columns, pairs[0].ravel())
-    strangers, *found = (_correlations(columns, own) for own in pairs)
+    rows = _unit_rows(data.array[samples[:, None], features].T.astype(np.float64, order="C"))
+    shared = _shared_part(rows, pairs[0].ravel())
+    strangers, *found = (_correlations(rows, shared, own) for own in pairs)
     if len(strangers) < FEWEST_PAIRS:
         return
     # mean and deviation of squared cosines of random vectors, orthogonal to a constant and what is shared
@@ -351,36 +351,34 @@ def _random_pairs(n_features: int, rng: np.random.Generator) -> IntArray:
     return np.stack([first, (first + step) % n_features], axis=1)
 
 
-def _unit_columns(columns: FloatArray) -> FloatArray:
-    """Return columns of mean 0 and unit length; those that hardly vary are zero."""
-    largest = np.abs(columns).max(axis=0)
+def _unit_rows(rows: FloatArray) -> FloatArray:
+    """Return rows of mean 0 and unit length; those that hardly vary are zero."""
+    largest = np.abs(rows).max(axis=1, keepdims=True)
     # squares of very large or small numbers overflow or vanish
-    columns = columns / np.where(largest > 0, largest, 1.0)
-    return _of_unit_length(columns - columns.mean(axis=0), FLAT**2)
+    rows = rows / np.where(largest > 0, largest, 1.0)
+    rows -= rows.mean(axis=1, keepdims=True)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > FLAT**2)
 
 
-def _without_shared(columns: FloatArray, places: IntArray) -> FloatArray:
-    """Remove the mean of the columns at these places from all columns, if most of them follow it.
+def _shared_part(rows: FloatArray, places: IntArray) -> FloatArray:
+    """Return the cosine of every row with the mean of those at these places, if most of them follow it.
 
-    It makes random pairs as alike as neighbours. A mean that few features follow is a local signal.
+    This mean makes random pairs as alike as neighbours. One that few features follow is a local signal: then,
+    all cosines are zero.
     """
-    shared = columns @ (np.bincount(places, minlength=columns.shape[1]) / len(places))
-    length, along = float(np.linalg.norm(shared)), shared @ columns
-    if length == 0 or np.median(np.square(along[places])) <= FOLLOWED * length**2 / len(shared):
-        return columns
-    return _of_unit_length(columns - np.outer(shared / length, along / length), FLAT)
+    mean = (np.bincount(places, minlength=len(rows)) / len(places)) @ rows
+    cosines = rows @ mean / (float(np.linalg.norm(mean)) or 1.0)
+    follows = np.median(np.square(cosines[places])) > FOLLOWED / rows.shape[1]
+    return cosines if follows else np.zeros_like(cosines)
 
 
-def _correlations(columns: FloatArray, pairs: IntArray) -> FloatArray:
-    """Return the correlations of the pairs of columns (n, 2) that vary."""
-    first, second = columns[:, pairs[:, 0]], columns[:, pairs[:, 1]]
-    return np.asarray(np.einsum("np,np->p", first, second)[first.any(axis=0) & second.any(axis=0)])
-
-
-def _of_unit_length(columns: FloatArray, least: float) -> FloatArray:
-    """Scale columns to unit length; those of at most the `least` length become zero."""
-    lengths = np.linalg.norm(columns, axis=0)
-    return np.divide(columns, lengths, out=np.zeros_like(columns), where=lengths > least)
+def _correlations(rows: FloatArray, shared: FloatArray, pairs: IntArray) -> FloatArray:
+    """Return the correlations of the pairs of rows (n, 2) that vary, without what all rows share."""
+    left = np.einsum("pn,pn->p", rows, rows) - np.square(shared)
+    first, second = pairs[(left[pairs] > FLAT**2).all(axis=1)].T
+    inner = np.einsum("pn,pn->p", rows[first], rows[second]) - shared[first] * shared[second]
+    return np.asarray(inner / np.sqrt(left[first] * left[second]))
 
 
 def _signed_square(correlations: FloatArray) -> float:
