@@ -45,16 +45,13 @@ class Extrapolation:
         if self._push == 0.0 or relative_gap**2 <= self._tol * gap_before:
             return maps
         push, pushed = self._push, u + self._push * (u - before)
-        if len(maps) == 1:  # the same in one pass through memory
-            length = float(np.linalg.norm(pushed))
-            if length < SHORTEST_SCORES:
-                return maps
-            self._from = pushed / length
-            return weighted_sum((1 + push) / length, maps[0], -push / length, maps_before[0])[np.newaxis]
         left, lengths, right = np.linalg.svd(pushed, full_matrices=False)
         if lengths[-1] < SHORTEST_SCORES:
             return maps
         self._from = left @ right
+        if len(maps) == 1:  # the same in one pass through memory
+            new, old = (1 + push) / lengths[0], -push / lengths[0]
+            return weighted_sum(new, maps[0], old, maps_before[0])[np.newaxis]
         turn = beside((right.T / lengths) @ right, maps)
         return turn @ ((1 + push) * maps - push * maps_before)
 
