@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import promises
 from benchmarks.tables import markdown, seconds, table_of, times
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 
 Row = dict[str, Any]
 Results = dict[str, list[Row]]

@@ -33,14 +33,11 @@ LONG_FILES = (
 )
 # Locks, forks, signals, permissions of files and limits of memory, as POSIX has them.
 OF_POSIX = (
-    *("_util/test_files.py", "cli/test_cli_folder.py", "cli/test_fit_bad_images.py", "cli/test_fit_cache.py"),
-    *(
-        "data/test_dask_cluster.py",
-        "fuzz/test_fuzz.py",
-        "images/test_image_cache.py",
-        "images/test_image_rows_on_disk.py",
-    ),
-    *("selection/test_dead_workers.py", "selection/test_selection_dask.py", "surprises/test_command_line.py"),
+    *("_util/test_atomic_files.py", "cli/test_cli_folder.py", "cli/test_fit_bad_images.py"),
+    *("cli/test_fit_cache.py", "data/test_dask_cluster.py", "fuzz/test_fuzz.py"),
+    *("images/test_image_cache.py", "images/test_image_rows_on_disk.py"),
+    *("selection/test_dead_workers.py", "selection/test_selection_dask.py"),
+    "surprises/test_command_line.py",
 )
 # Folders whose tests count the lines that a fit runs.
 ABOUT_FITS = (

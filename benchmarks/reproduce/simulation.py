@@ -14,7 +14,7 @@ from benchmarks.reproduce.comparison import Scores, compare, difference_text
 from benchmarks.reproduce.methods import Method
 from benchmarks.reproduce.store import Record, Store, run_all
 from benchmarks.tables import each, markdown
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 from spcatv._util.threads import one_blas_thread
 from spcatv.datasets import make_dots
 from spcatv.metrics import loading_mse, match_components, pairwise_dice, reconstruction_error

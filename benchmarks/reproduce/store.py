@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 from spcatv.model import current_versions
 
 

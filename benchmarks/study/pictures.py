@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.data import real
 from benchmarks.reproduce.realdata import RealData
 from benchmarks.reproduce.store import Record
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 from spcatv.metrics import match_components
 
 # Share of the largest loadings that may be beyond the colour scale.

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 from spcatv._util.tables import aligned
 from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray

@@ -8,7 +8,7 @@ import pytest
 from cli_files import listing
 from forks import FORK, forked, forked_command
 
-from spcatv._util.files import atomic_folder
+from spcatv._util.atomic_files import atomic_folder
 from spcatv.cli import fit, main, pipeline
 from spcatv.results import ResultsError, claimed_folder
 

@@ -52,7 +52,7 @@ def test_tables(tmp_path, monkeypatch):
     assert table(tmp_path, "1", "\uff11\uff12").values("age", [0, 1]) == ["1", "\uff11\uff12"]
     with pytest.raises(TableError, match=r"t\.tsv: the value of age in row 2 is 1e\+308"):
         table(tmp_path, "1", "1e308").values("age", [0, 1])
-    monkeypatch.setattr("spcatv._util.files.LARGEST_TEXT", 100)
+    monkeypatch.setattr("spcatv._util.atomic_files.LARGEST_TEXT", 100)
     with pytest.raises(TableError, match=r"t\.tsv \(more than 100 bytes"):
         table(tmp_path, *range(100))
 

@@ -294,7 +294,7 @@ def test_a_file_without_permission_is_reported(three, monkeypatch):
     def denied(*args, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("spcatv._util.files.os.open", denied)
+    monkeypatch.setattr("spcatv._util.atomic_files.os.open", denied)
     refused(r"a\.nii\.gz: cannot be read \(Permission denied\)", three, mask=BOX)
 
 

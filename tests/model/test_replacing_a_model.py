@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from forks import forked, needs_fork
 
-from spcatv._util.files import atomic_folder
+from spcatv._util.atomic_files import atomic_folder
 from spcatv.model import ModelError, SavedModel, read_model, write_model
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spcatv._util.files import read_text
+from spcatv._util.atomic_files import read_text
 
 TABLE_SUFFIXES = (".tsv", ".csv")
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spcatv._util.files import file_state, open_regular
+from spcatv._util.atomic_files import file_state, open_regular
 from spcatv._util.tables import SPREADSHEETS
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv._util.warn import warn_user

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spcatv._util.files import read_text
+from spcatv._util.atomic_files import read_text
 from spcatv._util.parameters import TARGET_PARAMETERS
 from spcatv._version import __version__
 from spcatv.cli.app import BIDS, BIDS_FILTERS, PENALISED, RUN

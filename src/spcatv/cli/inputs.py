@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from spcatv._util.files import open_regular, read_text
+from spcatv._util.atomic_files import open_regular, read_text
 from spcatv._util.matching import PATH_COLUMNS
 from spcatv._util.tables import SPREADSHEETS, TABLE_SUFFIXES, Table, read_table
 from spcatv.cli.app import BIDS_FILTERS

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from spcatv._util.files import read_text
+from spcatv._util.atomic_files import read_text
 from spcatv.cli.app import RUN, build_parser
 from spcatv.cli.config import Options, parse_toml
 from spcatv.cli.display import complain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 from spcatv.cli.arrays import score_array
 from spcatv.cli.config import effective_options
 from spcatv.cli.display import safe_print, show_progress

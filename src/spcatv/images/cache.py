@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv._version import __version__
 from spcatv.images.files import ImageError, each_image

@@ -15,8 +15,8 @@ from nibabel.arrayproxy import ArrayProxy
 from nibabel.filebasedimages import ImageFileError
 from nibabel.openers import ImageOpener
 
+from spcatv._util.atomic_files import open_regular
 from spcatv._util.bids import PAIR
-from spcatv._util.files import open_regular
 from spcatv._util.threads import in_order
 
 T = TypeVar("T")

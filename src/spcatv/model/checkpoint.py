@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from spcatv._util.atomic_files import locked, replacing
 from spcatv._util.devices import on_gpu, to_host
-from spcatv._util.files import locked, replacing
 from spcatv._util.threads import in_order, threads_for
 from spcatv._util.types import Array
 from spcatv.data import Data

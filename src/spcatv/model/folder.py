@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from spcatv._util.files import atomic_folder, open_regular, os_errors, read_text, standing_folder
+from spcatv._util.atomic_files import atomic_folder, open_regular, os_errors, read_text, standing_folder
 from spcatv._util.types import Array
 from spcatv._version import __version__
 from spcatv.model.codec import ModelError, checked

@@ -18,7 +18,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from spcatv._util.files import replacing
+from spcatv._util.atomic_files import replacing
 from spcatv._version import __version__
 from spcatv.estimator.verdicts import CONFIRMED, WHAT_HELPS
 from spcatv.report import sections

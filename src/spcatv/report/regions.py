@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.files import read_bytes, read_text
+from spcatv._util.atomic_files import read_bytes, read_text
 from spcatv._util.tables import TableError, read_table
 from spcatv._util.types import Array, FloatArray, IntArray
 from spcatv.report import formatting as fmt

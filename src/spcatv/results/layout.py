@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from spcatv._util.files import PARTIAL, atomic_folder, read_text, standing_folder
+from spcatv._util.atomic_files import PARTIAL, atomic_folder, read_text, standing_folder
 from spcatv.model import ModelError
 
 GENERATOR = "spca-tv"

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
+from spcatv._util.atomic_files import read_text
 from spcatv._util.bids import group_noun
-from spcatv._util.files import read_text
 from spcatv._util.naming import component_names
 from spcatv._util.tables import TableError, read_table
 from spcatv._util.types import FloatArray

@@ -34,7 +34,6 @@ from spcatv.estimator.components_mixin import ComponentsMixin
 from spcatv.model.checkpoint import checkpointing
 from spcatv.progress import printing
 from spcatv.selection.cross_validation import cross_validate, make_folds, warn_of_order
-from spcatv.selection.grid import alpha_rows, row_below_all_zero, target_rows
 from spcatv.selection.path import WEIGHTS, PathFitter, Row, row_key, way_to
 from spcatv.selection.rules import (
     SelectionTable,
@@ -44,6 +43,7 @@ from spcatv.selection.rules import (
     edge_of,
     selection_table,
 )
+from spcatv.selection.settings import alpha_rows, row_below_all_zero, target_rows
 from spcatv.selection.workers import placed, run_calls
 from spcatv.structure import Structure, as_structure
 

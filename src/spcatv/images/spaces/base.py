@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from spcatv._util.files import read_text
+from spcatv._util.atomic_files import read_text
 from spcatv._util.types import Array, BoolArray, FloatArray, IntArray
 from spcatv.images.files import ImageError
 from spcatv.structure import Structure

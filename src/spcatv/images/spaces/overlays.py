@@ -11,8 +11,8 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 
+from spcatv._util.atomic_files import open_regular
 from spcatv._util.bids import PAIR
-from spcatv._util.files import open_regular
 from spcatv._util.types import Array
 from spcatv.images.files import (
     GIFTI_NAMES,

@@ -21,7 +21,7 @@ from spcatv._util.devices import gpu_module
 from spcatv._util.types import FloatArray
 from spcatv.kernels.compiled_workspace import CompiledWorkspace
 from spcatv.kernels.cuda.launch import BLOCK, SMALL_BLOCK, Sums, gpu_kernel, launch, pieces_of
-from spcatv.kernels.cuda.layout import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
+from spcatv.kernels.cuda.structures import MANY_WALKS, MOST_AXES, box_on_gpu, operator_on_gpu
 from spcatv.kernels.grid_layout import fits_a_box, lay_out
 from spcatv.kernels.workspace import (
     ConcatWorkspace,

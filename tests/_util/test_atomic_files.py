@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spcatv._util.files import atomic_folder, locked, replacing
+from spcatv._util.atomic_files import atomic_folder, locked, replacing
 from spcatv.model import ModelError
 from spcatv.model.checkpoint import CheckpointError, checkpointing
 from spcatv.results import ResultsError, claimed_folder
@@ -80,7 +80,7 @@ def test_a_lock_is_held_once_and_leaves_nothing(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from spcatv._util.files import atomic_folder, locked
+from spcatv._util.atomic_files import atomic_folder, locked
 
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
