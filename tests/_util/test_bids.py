@@ -6,6 +6,7 @@ from spcatv._util.bids import (
     entities_of,
     entity_columns,
     files_of,
+    group_noun,
     natural_groups,
     sample_labels,
     samples_of_one_file,
@@ -80,3 +81,12 @@ def test_labels_of_samples_differ():
 )  # fmt: skip
 def test_samples_that_belong_together(names, groups):
     assert natural_groups(names) == groups
+
+
+def test_samples_of_a_field_belong_together_by_year():
+    months = [f"sst.nc[{1990 + n // 12}-{n % 12 + 1:02d}-01, a]" for n in range(72)]
+    years = natural_groups(months)
+    assert years[:13] == ("1990",) * 12 + ("1991",)
+    assert group_noun(months, years) == "year"
+    assert natural_groups(months[:60]) is None  # five years have fewer than ten different halves
+    assert natural_groups(months[::12]) is None  # one sample of every year

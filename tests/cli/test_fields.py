@@ -59,6 +59,23 @@ def test_same_as_the_library_with_coordinates(sst, netcdf, tmp_path, done):
     assert_allclose([float(row["component_1"]) for row in rows], scores[:, 0], rtol=1e-5, atol=1e-5)
 
 
+def test_months_of_a_year_stay_in_one_half(tmp_path, done):
+    """What happened in one year alone is in all halves of the months, and in one half of the years only."""
+    values = np.random.default_rng(0).standard_normal((96, 6, 7))
+    values[36:48, :3, :4] += 3.0
+    time = np.arange("1990-01", "1998-01", dtype="M8[M]").astype("M8[ns]")
+    array = xr.DataArray(values, coords={"time": time}, dims=("time", "y", "x"), name="field")
+    array.to_netcdf(tmp_path / "field.nc", engine="h5netcdf")
+    shown = done("fit", tmp_path / "field.nc", "-k", "1", "--n-splits", "4", "--output", tmp_path / "out")
+    assert "96 samples of 8 years" in shown
+    model = XarraySPCATV(SPCATV(1)).fit(array)
+    by_year, by_month = (
+        model.check_stability(array, n_splits=4, **groups).estimator_.reproducibility_[0].cosine
+        for groups in ({}, {"groups": None})
+    )
+    assert by_year < 0.75 < by_month
+
+
 def test_transform_gives_the_scores_of_the_fit(netcdf, sst, tmp_path, done, refused):
     done("fit", netcdf, *QUICK, "--weights", "coslat", "--output", tmp_path / "out")
     done("transform", tmp_path / "out", netcdf, "--output", tmp_path / "scores.tsv")

@@ -1,7 +1,7 @@
 """BIDS entities in the names of samples, as in ``sub-01_run-2_bold.nii``, and samples selected by name.
 
 The name of a sample is the path of its file, or the two paths of a pair of hemispheres joined by " + ".
-Sample k of a file that holds several has ``[k]`` after it.
+Sample k of a file that holds several has ``[k]`` after it, or its date.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ OF_FOLDERS = ("sub", "ses")
 COLUMNS = {"sub": "participant_id", "ses": "session_id"}
 # Names of SurfStat's tutorial data begin with the participant: 32074_lh2fsaverage5_20.mgh
 SURFSTAT = re.compile(r"(.+)_[lr]h2fsaverage")
+# Samples of a field are named by their dates: sst.nc[1997-12-01]
+DATED = re.compile(r"\[(\d{4,})-\d\d[^\]]*\]$")
+# Samples of fewer years are not grouped by year: too few groups for ten different halves.
+LEAST_YEARS = 6
 # Entities that get a column even if all samples share one value.
 ALWAYS = ("sub", "ses", "run")
 
@@ -97,13 +101,11 @@ def entity_columns(names: Sequence[str]) -> dict[str, list[str | None]]:
 
 
 def natural_groups(names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return labels that are equal for samples of one person, otherwise for samples of one file.
+    """Return labels that are equal for samples of one year, one person or one file, whichever names give.
 
     None if no two samples belong together, or if all of them do.
     """
-    people = [entities_of(name).get("sub") for name in names]
-    files = [PAIR.join(files_of(name)) for name in names]
-    for labels in ([f"sub-{person}" for person in people] if all(people) else files, files):
+    for labels in _labels_by_noun(names).values():
         if 1 < len(set(labels)) < len(names):
             return tuple(labels)
         if len(set(labels)) == len(names):
@@ -112,11 +114,17 @@ def natural_groups(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def group_noun(names: Sequence[str], labels: Sequence[object]) -> str:
-    """Return what the samples of one label share: "person", "file" or "group"."""
-    people = [f"sub-{entities_of(name).get('sub')}" for name in names]
-    files = [PAIR.join(files_of(name)) for name in names]
-    given = list(labels)
-    return "person" if given == people else "file" if given == files else "group"
+    """Return what the samples of one label share: "year", "person", "file" or "group"."""
+    return next((noun for noun, own in _labels_by_noun(names).items() if own == list(labels)), "group")
+
+
+def _labels_by_noun(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the years, people and files of the samples, as far as all names give them."""
+    dated = [found[1] for name in names if (found := DATED.search(name))]
+    people = [f"sub-{person}" for name in names if (person := entities_of(name).get("sub"))]
+    by_noun = {"year": dated if len(set(dated)) >= LEAST_YEARS else [], "person": people}
+    whole = {noun: labels for noun, labels in by_noun.items() if len(labels) == len(names)}
+    return whole | {"file": [PAIR.join(files_of(name)) for name in names]}
 
 
 def kept_samples(names: Sequence[str], exclude: Sequence[str]) -> list[int]:

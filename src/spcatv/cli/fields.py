@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spcatv._util.bids import natural_groups
 from spcatv._util.types import FloatArray
 from spcatv.cli.config import Options
 from spcatv.cli.inputs import SampleFiles, numbered, refuse_empty
@@ -84,11 +85,13 @@ def read_fields(options: Options, samples: Sequence[SampleFiles]) -> FieldSample
         raise InputError(
             f"two samples have the same {' and '.join(columns)}: a file is given twice, or in parts"
         )
+    names = _names(files, array, columns, len(field.matrix))
     return FieldSamples(
         matrix=field.matrix,
-        names=_names(files, array, columns, len(field.matrix)),
+        names=names,
         structure=field.structure,
         dtype=options.dtype,
+        groups=natural_groups(names),
         columns=columns,
         field=field,
         parameters=parameters,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Share of the variance below which nothing is left to explain.
 FULL_RANK = 1e-6
-PLURAL = {"person": "people", "file": "files"}
+PLURAL = {"year": "years", "person": "people", "file": "files"}
 
 
 def summary_text(outcome: Outcome, metrics: Sequence[Mapping[str, Any]], folder: Path) -> str:

@@ -12,6 +12,7 @@ import xarray as xr
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from spcatv._util.bids import natural_groups
 from spcatv.estimator import SPCATV
 from spcatv.estimator._persistence import ModelFolderMixin
 from spcatv.estimator.components_mixin import ComponentsMixin
@@ -269,7 +270,7 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
         return model._model(), rows if adjustment is None else rows * adjustment.factor
 
     def _stability_inputs(self, X: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-        return *self.as_arrays(X), options
+        return *self.as_arrays(X), {"groups": natural_groups(self._sample_names(X)), **options}
 
     def _report_inputs(self, data: Any, names: Any) -> tuple[Any, Any, Any]:
         """Return the fitted estimator, the matrix of its data, and the names of the samples."""
@@ -277,9 +278,13 @@ class XarraySPCATV(ComponentsMixin, ModelFolderMixin, BaseEstimator):
         if data is None:
             return self.estimator_, None, names
         matrix = self._rows_of(data)[2]
+        return self.estimator_, matrix, names or [name[1:-1] for name in self._sample_names(data)]
+
+    def _sample_names(self, data: Any) -> list[str]:
+        """Return the coordinates of every sample in brackets, such as "[1997-12-01]"."""
         dims = [name for name in data.dims if name not in self.feature_dims_]
         labels = product(*(labels_of(data[name].values) for name in dims))
-        return self.estimator_, matrix, names or [", ".join(label) for label in labels]
+        return [f"[{', '.join(label)}]" for label in labels]
 
     def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
         return fitted_state(self, inputs)
