@@ -1,8 +1,10 @@
 """BIDS entities of the names of samples, and which samples belong together."""
 
+import numpy as np
 import pytest
 
 from spcatv._util.bids import (
+    dates_of,
     entities_of,
     entity_columns,
     files_of,
@@ -90,3 +92,10 @@ def test_samples_of_a_field_belong_together_by_year():
     assert group_noun(months, years) == "year"
     assert natural_groups(months[:60]) is None  # five years have fewer than ten different halves
     assert natural_groups(months[::12]) is None  # one sample of every year
+
+
+def test_dates_of_samples_without_any_other_name():
+    for names in (["sst.nc[1990-01-01]", "sst.nc[1990-02-01]"], ["1990-01-01", "1990-02-01T06:00:00"]):
+        assert dates_of(names)[0] == np.datetime64("1990-01-01")
+    for names in (["a[1990-01-01, 1]", "a[1990-02-01, 1]"], ["1990-01-01"] * 2, ["sub-1.nii", "sub-2.nii"]):
+        assert dates_of(names) is None

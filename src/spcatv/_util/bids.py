@@ -10,6 +10,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from spcatv._util.naming import some_of
 
 PAIR = " + "
@@ -27,6 +30,7 @@ COLUMNS = {"sub": "participant_id", "ses": "session_id"}
 SURFSTAT = re.compile(r"(.+)_[lr]h2fsaverage")
 # Samples of a field are named by their dates: sst.nc[1997-12-01]
 DATED = re.compile(r"\[(\d{4,})-\d\d[^\]]*\]$")
+DATE = re.compile(r"(?:^|\[)(\d{4}-\d\d(?:-\d\d(?:T[\d:]+)?)?)\]?$")
 # Samples of fewer years are not grouped by year: too few groups for ten different halves.
 LEAST_YEARS = 6
 # Entities that get a column even if all samples share one value.
@@ -116,6 +120,12 @@ def natural_groups(names: Sequence[str]) -> tuple[str, ...] | None:
 def group_noun(names: Sequence[str], labels: Sequence[object]) -> str:
     """Return what the samples of one label share: "year", "person", "file" or "group"."""
     return next((noun for noun, own in _labels_by_noun(names).items() if own == list(labels)), "group")
+
+
+def dates_of(names: Sequence[str]) -> npt.NDArray[np.datetime64] | None:
+    """Return the dates of samples that are named by nothing but different dates, shape (n_samples,)."""
+    found = [date[1] for name in names if (date := DATE.search(name))]
+    return np.array(found, dtype="M8[s]") if len(set(found)) == len(names) > 1 else None
 
 
 def _labels_by_noun(names: Sequence[str]) -> dict[str, list[str]]:

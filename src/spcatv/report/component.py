@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spcatv._util.bids import dates_of
 from spcatv.data.outliers import outweighing
 from spcatv.decomposition import ComponentDiagnostics
 from spcatv.estimator.verdicts import CERTAIN, CONFIRMED, SAME_OUTLINE
@@ -232,17 +233,19 @@ def _scores(inputs: ReportInputs, k: int) -> Chart | None:
         return None
     names, values = inputs.scores.names, inputs.scores.values[:, k]
     groups, variable = inputs.groups, inputs.variable
+    dates = dates_of(names) if groups is None and variable is None else None
     figure = plot_scores(
         inputs.scores.values,
         k,
         groups=None if groups is None else groups.values,
-        variable=None if variable is None else variable.values,
+        variable=dates if variable is None else variable.values,
         group_name="" if groups is None else groups.name,
-        variable_name="" if variable is None else variable.name,
+        variable_name="time" if variable is None else variable.name,
     )
     low, high = int(np.argmin(values)), int(np.argmax(values))
+    counted = f"{len(values)} samples" + ("" if dates is None else " over time")
     caption = (
-        f"{len(values)} samples. Highest: {fmt.file_names(names[high])} ({fmt.number(values[high])}); "
+        f"{counted}. Highest: {fmt.file_names(names[high])} ({fmt.number(values[high])}); "
         f"lowest: {fmt.file_names(names[low])} ({fmt.number(values[low])})."
     )
     if variable is not None and (missing := int(np.isnan(variable.values).sum())):
@@ -255,7 +258,7 @@ def _scores(inputs: ReportInputs, k: int) -> Chart | None:
         members = group_members(groups.values, len(values))
         medians = [f"{name} {fmt.number(float(np.median(values[rows])))}" for name, rows in members]
         caption += f" Medians by {groups.name}: {', '.join(medians)}."
-    elif variable is None:
+    elif variable is None and dates is None:
         caption += " The line is the median."
     alt = (
         f"Scores of {len(values)} samples on component {k + 1}, from {fmt.number(values.min())} to "

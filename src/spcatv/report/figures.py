@@ -150,7 +150,7 @@ def plot_scores(
     groups : sequence of n_samples labels, default=None
         One strip per group, each with its own colour and mark.
     variable : array-like of shape (n_samples,), default=None
-        If given, the scores are drawn against it.
+        If given, the scores are drawn against it; those against dates (datetime64) as a line.
     group_name, variable_name : str
         For the axes.
 
@@ -173,10 +173,13 @@ def plot_scores(
             if groups is not None:
                 axes.set_xlabel(fmt.shorten(group_name, 40))
         else:
-            across = np.asarray(variable, dtype=np.float64)
+            across = np.asarray(variable)
+            is_date = across.dtype.kind == "M"
+            across = across if is_date else across.astype(np.float64)
             for number, (label, rows) in enumerate(members):
-                style = line_style(number, linestyle="none", alpha=0.75)
-                axes.plot(across[rows], values[rows], **style, label=label)
+                rows = rows[np.argsort(across[rows], kind="stable")]
+                style: dict[str, Any] = {"marker": None} if is_date else {"linestyle": "none", "alpha": 0.75}
+                axes.plot(across[rows], values[rows], **line_style(number, **style), label=label)
             axes.set_xlabel(fmt.shorten(variable_name, 40))
             if groups is not None:
                 axes.legend(title=fmt.shorten(group_name, 24), loc="best")
