@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from spcatv._util.naming import some_of
 from spcatv._util.parameters import FIT, SEARCH
+from spcatv._util.threads import one_blas_thread
 from spcatv._util.types import FloatArray, IntArray
 from spcatv._util.warn import warn_user
 from spcatv.data import ArrayData, Data
@@ -105,7 +106,8 @@ def warn_before_fit(estimator: Any, data: Data, structure: Structure) -> None:
     """Warn of too many components, and of smoothing without effect, too strong, or of unlike neighbours."""
     _warn_of_count(estimator, data.shape)
     warn_of_weights(estimator, structure)
-    _warn_of_neighbours(estimator, data, structure)
+    with one_blas_thread():  # other threads would wait for more work beside the fit
+        _warn_of_neighbours(estimator, data, structure)
 
 
 def _warn_of_count(estimator: Any, shape: tuple[int, int]) -> None:
