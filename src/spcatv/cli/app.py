@@ -382,7 +382,7 @@ def _add_transform(commands: Commands) -> Parser:
         "transform", help="scores of new images on the components of a model",
         usage="spca-tv transform MODEL IMAGES... --output TSV [options]",
         description="Write the scores of images on the components of a model, one row per sample. The "
-                    "images are treated as those of the fit were: the same mask, confounds and scale.")
+                    "images get the same treatment as in the fit: mask, confounds and scale.")
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder that `spca-tv fit` has written")
     parser.add_argument("images", nargs="*", metavar="IMAGES", help="as for `spca-tv fit`")
     add = parser.in_group(INPUT)

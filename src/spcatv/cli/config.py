@@ -25,7 +25,7 @@ from spcatv.cli.parser import CommaList, InputError, Option, TableColumn, flag
 
 Options = argparse.Namespace
 OptionTable = Mapping[str, Option]
-# Options that exclude those of the other ways, and options that go with them.
+# Options that exclude the options of all other ways, and options that belong to this way.
 Way = tuple[Sequence[str], Sequence[str]]
 INPUTS: tuple[Way, ...] = ((("images",), ()), (("array",), ()), (("bids",), tuple(BIDS_FILTERS)))
 
@@ -64,7 +64,7 @@ def effective_options(arguments: argparse.Namespace) -> Options:
 def _without_rivals(
     configured: Mapping[str, Any], given: Mapping[str, Any], ways: Sequence[Way]
 ) -> dict[str, Any]:
-    """Return the values of a file without those of other ways than the given one; refuse two ways at once."""
+    """Drop the values of a file that belong to another way than the command line; refuse two ways at once."""
     for values in (given, configured):
         used = [next((name for name in names if name in values), None) for names, _ in ways]
         both = ["images" if name == "images" else flag(name) for name in used if name is not None]

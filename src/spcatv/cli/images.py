@@ -138,7 +138,7 @@ def score_images(
     """Return names and scores (n_samples, K) of new images, and a remark on how confounds were matched.
 
     If the model was fitted with confounds, `options` names their table, by default the participants of a BIDS
-    dataset, and their columns, by default those of the fit.
+    dataset, and their columns, by default the columns of the fit.
     """
     model: ImageSPCATV = restore_model(saved)
     model.set_params(cache=options.cache, memory_limit=options.memory or model.memory_limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -133,14 +134,14 @@ class ModelFolderMixin:
         with saved.naming_source():
             return cls._restored(saved)
 
+    @abstractmethod
     def _saved(self, inputs: Mapping[str, Any]) -> SavedModel:
         """Describe the fitted model by JSON and arrays."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _restored(cls, saved: SavedModel) -> Self:
         """Return the fitted model that `_saved` has described."""
-        raise NotImplementedError
 
     def _write_extras(self, folder: Path) -> None:
         """Write further files into a new model folder."""
