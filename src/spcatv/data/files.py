@@ -207,7 +207,7 @@ def map_reader(array: np.memmap[Any, Any]) -> Reader:
 
 
 class Block:
-    """Rows that are read together: those of the samples `positions`, and gaps of at most `skip` rows."""
+    """Rows that are read together: the rows of the samples `positions`, and gaps of at most `skip` rows."""
 
     def __init__(self, positions: Positions, rows: IntArray, skip: int) -> None:
         wanted = np.unique(rows)

@@ -109,8 +109,8 @@ class ComponentsMixin:
             Workers, as in joblib.
         **options
             As for `spcatv.stability.split_halves`: ``groups`` of samples that stay in one half,
-            ``confounds``, or ``checkpoint``. Images also have ``exclude``. If no groups are given, those of
-            images are their people, and those of samples with dates their years, if there are six.
+            ``confounds``, or ``checkpoint``. Images also have ``exclude``. By default, images of one person
+            stay together, and samples of a DataArray with dates in one year, if there are six years.
 
         Returns
         -------

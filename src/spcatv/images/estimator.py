@@ -116,7 +116,7 @@ class ImageComponentsMixin(ComponentsMixin, TransformerMixin):
     def inverse_transform(self, X: Any) -> Any:
         """Return images with the given scores, in the units of the input; confounds are not added back.
 
-        If runs were cleaned, the units are those of cleaned runs.
+        If runs were cleaned, the units are the units of cleaned runs.
 
         Parameters
         ----------

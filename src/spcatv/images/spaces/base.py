@@ -246,7 +246,7 @@ class Space(ABC):
     def find(cls, images: Sequence[Any], mask: Any, surface: Any, cache: Path | None) -> tuple[Samples, str]:
         """Return opened images in the space of their mask, and one line about the mask.
 
-        The parameters are those of `spcatv.images.read_cohort`. A mask that is computed from the images is
+        `spcatv.images.read_cohort` has the same parameters. A mask that is computed from the images is
         kept in the folder of the cache, if there is one.
         """
 

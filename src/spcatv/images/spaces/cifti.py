@@ -138,7 +138,7 @@ class CiftiSpace(Space):
         return box
 
     def check(self, image: CiftiFile) -> None:
-        """Refuse an image with other grayordinates than those of the model."""
+        """Refuse an image whose grayordinates differ from the grayordinates of the model."""
         how = axis_difference(image.axis, self.axis)
         if how is not None:
             raise ImageError(f"{image.name}: {how}, as the model")
